@@ -1,0 +1,38 @@
+# graphopt_room(NAME SOURCES file... DEPS room-or-target... [TORCH]): one room = one object library.
+# DEPS are the only rooms it may include; scripts/check-rooms reads them from here.
+add_library(graphopt_warnings INTERFACE)
+target_compile_options(graphopt_warnings INTERFACE -Wall -Wextra -Wswitch -Wimplicit-fallthrough -Wsuggest-override
+  $<$<BOOL:${GRAPHOPT_WERROR}>:-Werror>)
+if(GRAPHOPT_SANITIZE)
+  add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+
+# One precompiled header for every room and test that needs torch.
+add_library(graphopt_pch OBJECT ${CMAKE_SOURCE_DIR}/cmake/pch.cpp)
+target_link_libraries(graphopt_pch PUBLIC graphopt_torch)
+target_precompile_headers(graphopt_pch PUBLIC ${CMAKE_SOURCE_DIR}/cmake/pch.h)
+target_compile_options(graphopt_pch PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+
+function(graphopt_room name)
+  cmake_parse_arguments(room "TORCH" "" "SOURCES;DEPS" ${ARGN})
+  add_library(graphopt_${name} OBJECT ${room_SOURCES})
+  target_include_directories(graphopt_${name} PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
+  target_link_libraries(graphopt_${name} PRIVATE graphopt_warnings)
+  target_compile_definitions(graphopt_${name} PRIVATE GRAPHOPT_BUILDING)
+  if(room_TORCH)
+    target_link_libraries(graphopt_${name} PUBLIC graphopt_torch)
+    target_precompile_headers(graphopt_${name} REUSE_FROM graphopt_pch)
+    target_compile_options(graphopt_${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+  else()
+    target_link_libraries(graphopt_${name} PUBLIC graphopt_torch_headers)
+  endif()
+  foreach(dep ${room_DEPS})
+    if(TARGET graphopt_${dep})
+      target_link_libraries(graphopt_${name} PUBLIC graphopt_${dep})
+    else()
+      target_link_libraries(graphopt_${name} PUBLIC ${dep})
+    endif()
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY GRAPHOPT_ROOMS graphopt_${name})
+endfunction()

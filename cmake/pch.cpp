@@ -1,0 +1,1 @@
+// Exists so that the precompiled header belongs to a target of its own.

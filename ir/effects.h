@@ -1,0 +1,30 @@
+// What an operator does beyond its results: read from the tables and the schema, never decided inside a pass.
+#pragma once
+#include "ir/graph.h"
+#include "ir/op_catalog.h"
+
+#include <vector>
+
+namespace graphopt::ir {
+
+struct Effects {
+  bool writes = false;    ///< writes an operand: &mut in the text, or hidden (batch norm's running statistics)
+  bool random = false;    ///< draws from a generator: order among random ops is kept, none is merged or dropped
+  bool hostRead = false;  ///< the host sees a value (item, nonzero's size)
+  bool ordered = false;   ///< collectives and unknown operators with effects: never moved, merged or dropped
+  bool uninitialized = false; ///< contents of the result are arbitrary (empty): never merged
+};
+
+/// Effects of one op. Table rows first (aten.def, prims.def), then the catalog's schema and tags, then the marks.
+Effects effectsOf(const Op &op, const OpCatalog *catalog);
+
+/// Positions among op.operands() that the op writes although its schema does not say so: batch_norm's running_mean
+/// and running_var when training. From aten.def.
+std::vector<size_t> hiddenWrites(const Op &op);
+
+/// No write, no draw, no host read, no order: the op may be dropped when unused.
+bool isRemovable(const Op &op, const OpCatalog *catalog);
+/// Removable, and a second run gives the same value: two equal ones may be merged.
+bool isMergeable(const Op &op, const OpCatalog *catalog);
+
+} // namespace graphopt::ir

@@ -1,0 +1,387 @@
+// Graph, Op, Value: ownership, use lists, names.
+#include "ir/graph.h"
+
+#include <algorithm>
+#include <graphopt/error.h>
+#include <unordered_map>
+
+namespace graphopt::ir {
+
+namespace {
+template <class E, size_t N>
+std::optional<E> parseEnum(const std::string_view (&names)[N], std::string_view text) {
+  auto it = std::find(std::begin(names), std::end(names), text);
+  if (it == std::end(names))
+    return std::nullopt;
+  return static_cast<E>(it - std::begin(names));
+}
+constexpr std::string_view kStages[] = {"captured", "lowered", "core", "fused", "planned"};
+constexpr std::string_view kForms[] = {"raw", "functional"};
+constexpr std::string_view kDeclarations[] = {"input", "param", "buffer", "outside", "hostval", "const", ""};
+constexpr std::string_view kCmps[] = {"==", "!=", "<=", "<", ">=", ">", "in"};
+
+void visitValues(const std::vector<Operand> &operands, const std::function<void(const Operand &)> &f) {
+  for (const Operand &operand : operands) {
+    if (operand.kind == Operand::Kind::Value)
+      f(operand);
+    else if (operand.kind == Operand::Kind::List)
+      visitValues(operand.items, f);
+  }
+}
+
+void replaceIn(std::vector<Operand> &operands, Value *from, Value *to) {
+  for (Operand &operand : operands) {
+    if (operand.kind == Operand::Kind::Value && operand.value == from)
+      operand.value = to;
+    else if (operand.kind == Operand::Kind::List)
+      replaceIn(operand.items, from, to);
+  }
+}
+} // namespace
+
+std::string_view toString(Stage stage) { return kStages[static_cast<size_t>(stage)]; }
+std::string_view toString(Form form) { return kForms[static_cast<size_t>(form)]; }
+std::string_view toString(Value::Kind kind) { return kDeclarations[static_cast<size_t>(kind)]; }
+std::string_view toString(Guard::Cmp cmp) { return kCmps[static_cast<size_t>(cmp)]; }
+std::optional<Stage> parseStage(std::string_view text) { return parseEnum<Stage>(kStages, text); }
+std::optional<Form> parseForm(std::string_view text) { return parseEnum<Form>(kForms, text); }
+
+Operand Operand::of(ir::Value *value, Mark mark) {
+  Operand operand;
+  operand.kind = Kind::Value;
+  operand.value = value;
+  operand.mark = mark;
+  return operand;
+}
+
+Operand Operand::list(std::vector<Operand> items) {
+  Operand operand;
+  operand.kind = Kind::List;
+  operand.items = std::move(items);
+  return operand;
+}
+
+Operand Operand::lit(Attr literal) {
+  Operand operand;
+  operand.kind = Kind::Literal;
+  operand.literal = std::move(literal);
+  return operand;
+}
+
+// ---- Op
+
+Op::~Op() = default;
+
+const Attr *Op::attr(std::string_view attrName) const {
+  for (const NamedAttr &a : attrs)
+    if (a.name == attrName)
+      return &a.value;
+  return nullptr;
+}
+
+void Op::setAttr(std::string_view attrName, Attr value) {
+  for (NamedAttr &a : attrs) {
+    if (a.name == attrName) {
+      a.value = std::move(value);
+      return;
+    }
+  }
+  attrs.push_back({std::string(attrName), std::move(value)});
+}
+
+void Op::removeAttr(std::string_view attrName) {
+  std::erase_if(attrs, [&](const NamedAttr &a) { return a.name == attrName; });
+}
+
+void Op::link() {
+  forEachValue([&](const Operand &o) { o.value->users_.push_back(this); });
+}
+
+void Op::unlink() {
+  forEachValue([&](const Operand &o) {
+    auto &users = o.value->users_;
+    auto it = std::find(users.begin(), users.end(), this);
+    GO_ASSERT(it != users.end(), "use list lost a user");
+    users.erase(it);
+  });
+}
+
+void Op::setOperands(std::vector<Operand> operands) {
+  unlink();
+  operands_ = std::move(operands);
+  link();
+}
+
+void Op::setOperand(size_t i, Operand operand) {
+  unlink();
+  operands_.at(i) = std::move(operand);
+  link();
+}
+
+void Op::replaceUses(Value *from, Value *to) {
+  unlink();
+  replaceIn(operands_, from, to);
+  link();
+}
+
+void Op::forEachValue(const std::function<void(const Operand &)> &f) const { visitValues(operands_, f); }
+
+bool Op::usesValue(const Value *value) const {
+  bool found = false;
+  forEachValue([&](const Operand &o) { found |= o.value == value; });
+  return found;
+}
+
+bool Op::writesAny() const {
+  bool found = false;
+  forEachValue([&](const Operand &o) { found |= o.mark == Mark::Write; });
+  return found;
+}
+
+bool Op::writes(const Value *value) const {
+  bool found = false;
+  forEachValue([&](const Operand &o) { found |= o.mark == Mark::Write && o.value == value; });
+  return found;
+}
+
+// ---- Block
+
+std::vector<Op *> Block::ops() const {
+  std::vector<Op *> all;
+  all.reserve(ops_.size());
+  for (const auto &op : ops_)
+    all.push_back(op.get());
+  return all;
+}
+
+Op *Block::terminator() const {
+  if (ops_.empty())
+    return nullptr;
+  Op *last = ops_.back().get();
+  bool ends = last->kind == Op::Kind::Return || last->kind == Op::Kind::Yield;
+  return ends ? last : nullptr;
+}
+
+// ---- Graph
+
+struct Graph::Names {
+  std::unordered_map<std::string, Value *> values; // nullptr: was used, may not be used again
+  std::unordered_map<std::string, int> next;
+};
+
+Graph::Graph(std::string graphName)
+    : name(std::move(graphName)), states(1), body_(std::make_unique<Block>()),
+      names_(std::make_unique<Names>()) {}
+Graph::~Graph() = default;
+Graph::Graph(Graph &&) noexcept = default;
+Graph &Graph::operator=(Graph &&) noexcept = default;
+
+std::vector<Value *> Graph::declared(Value::Kind kind) const {
+  std::vector<Value *> found;
+  for (Value *value : declarations_)
+    if (value->kind == kind)
+      found.push_back(value);
+  return found;
+}
+
+Value *Graph::find(std::string_view valueName) const {
+  auto it = names_->values.find(std::string(valueName));
+  return it == names_->values.end() ? nullptr : it->second;
+}
+
+uint32_t Graph::intern(const OpState &state) {
+  auto it = std::find(states.begin(), states.end(), state);
+  if (it == states.end())
+    it = states.insert(states.end(), state);
+  return static_cast<uint32_t>(it - states.begin());
+}
+
+const Sym *Graph::findSym(std::string_view symName) const {
+  for (const Sym &sym : syms)
+    if (sym.name == symName)
+      return &sym;
+  return nullptr;
+}
+
+std::string Graph::freshName(std::string_view base) {
+  std::string wanted(base.empty() ? "0" : base);
+  if (!names_->values.contains(wanted))
+    return wanted;
+  int &n = names_->next[wanted];
+  std::string candidate;
+  do
+    candidate = wanted + "." + std::to_string(++n);
+  while (names_->values.contains(candidate));
+  return candidate;
+}
+
+Value *Graph::newValue(std::string valueName, Type type) {
+  GO_ASSERT(!names_->values.contains(valueName), "value name used twice: " + valueName);
+  auto value = std::make_unique<Value>();
+  value->name = valueName;
+  value->type = std::move(type);
+  value->slot_ = values_.size();
+  names_->values[valueName] = value.get();
+  values_.push_back(std::move(value));
+  return values_.back().get();
+}
+
+Value *Graph::declare(Value::Kind kind, std::string valueName, Type type) {
+  GO_ASSERT(kind != Value::Kind::Result, "a result is declared by its op");
+  Value *value = newValue(std::move(valueName), std::move(type));
+  value->kind = kind;
+  declarations_.push_back(value);
+  return value;
+}
+
+Value *Graph::addResult(Op *op, std::string valueName, Type type) {
+  Value *value = newValue(freshName(valueName), std::move(type));
+  value->def = op;
+  value->resultIndex = op->results_.size();
+  op->results_.push_back(value);
+  return value;
+}
+
+Op *Graph::insert(Block &block, Block::List::iterator at, Op::Kind kind, std::string opName,
+                  std::vector<Operand> operands, std::vector<NamedAttr> attrs,
+                  const std::vector<ResultSpec> &results) {
+  auto it = block.ops_.insert(at, std::unique_ptr<Op>(new Op(kind)));
+  Op *op = it->get();
+  op->name = std::move(opName);
+  op->attrs = std::move(attrs);
+  op->parent_ = &block;
+  op->self_ = it;
+  op->setOperands(std::move(operands));
+  for (const ResultSpec &spec : results)
+    addResult(op, spec.name, spec.type);
+  return op;
+}
+
+Op *Graph::append(Block &block, Op::Kind kind, std::string opName, std::vector<Operand> operands,
+                  std::vector<NamedAttr> attrs, const std::vector<ResultSpec> &results) {
+  return insert(block, block.ops_.end(), kind, std::move(opName), std::move(operands), std::move(attrs),
+                results);
+}
+
+Op *Graph::insertBefore(Op *before, Op::Kind kind, std::string opName, std::vector<Operand> operands,
+                        std::vector<NamedAttr> attrs, const std::vector<ResultSpec> &results) {
+  Op *op = insert(*before->parent_, before->self_, kind, std::move(opName), std::move(operands),
+                  std::move(attrs), results);
+  op->state = before->state;
+  return op;
+}
+
+Block &Graph::makeBody(Op *op) {
+  if (!op->body_)
+    op->body_ = std::make_unique<Block>(op);
+  return *op->body_;
+}
+
+void Graph::replaceAllUses(Value *from, Value *to) {
+  GO_ASSERT(from != to, "a value replaced by itself");
+  std::vector<Op *> users = from->users_; // a copy: replaceUses edits the list
+  for (Op *user : users)
+    user->replaceUses(from, to);
+}
+
+void Graph::moveBefore(Op *op, Op *before) {
+  Block &from = *op->parent_;
+  Block &to = *before->parent_;
+  to.ops_.splice(before->self_, from.ops_, op->self_);
+  op->parent_ = &to;
+}
+
+void Graph::dropValue(Value *value) {
+  GO_ASSERT(value->users_.empty(), "erased a value that is used: " + value->name);
+  names_->values[value->name] = nullptr; // names are never given twice: a log line stays unambiguous
+  values_[value->slot_].reset();
+}
+
+void Graph::erase(Op *op) {
+  if (op->body_)
+    while (!op->body_->empty())
+      erase(op->body_->ops_.back().get());
+  op->unlink();
+  op->operands_.clear();
+  for (Value *value : op->results_)
+    dropValue(value);
+  op->parent_->ops_.erase(op->self_);
+}
+
+void Graph::eraseDeclaration(Value *value) {
+  std::erase(declarations_, value);
+  auto names = [&](const Guard &guard) {
+    for (const Operand &operand : guard.operands)
+      if (operand.kind == Operand::Kind::Value && operand.value == value)
+        return true;
+    return false;
+  };
+  std::erase_if(guards, names);
+  dropValue(value);
+}
+
+namespace {
+using ValueMap = std::unordered_map<const Value *, Value *>;
+
+std::vector<Operand> mapped(std::vector<Operand> operands, const ValueMap &map) {
+  for (Operand &operand : operands) {
+    if (operand.kind == Operand::Kind::Value)
+      operand.value = map.at(operand.value);
+    else if (operand.kind == Operand::Kind::List)
+      operand.items = mapped(std::move(operand.items), map);
+  }
+  return operands;
+}
+
+void cloneBlock(Graph &to, Block &target, const Block &source, ValueMap &map) {
+  for (const auto &op : source) {
+    Op *copy = to.append(target, op->kind, op->name, mapped(op->operands(), map), op->attrs);
+    copy->groupKind = op->groupKind;
+    copy->number = op->number;
+    copy->state = op->state;
+    copy->loc = op->loc;
+    if (op->body())
+      cloneBlock(to, to.makeBody(copy), *op->body(), map);
+    for (const Value *result : op->results()) {
+      Value *value = to.addResult(copy, result->name, result->type);
+      value->loc = result->loc;
+      map[result] = value;
+    }
+  }
+}
+} // namespace
+
+Graph Graph::clone() const {
+  Graph copy(name);
+  copy.version = version;
+  copy.stage = stage;
+  copy.form = form;
+  copy.device = device;
+  copy.settings = settings;
+  copy.syms = syms;
+  copy.states = states;
+  copy.file = file;
+  ValueMap map;
+  for (const Value *value : declarations_) {
+    Value *declared = copy.declare(value->kind, value->name, value->type);
+    declared->content = value->content;
+    declared->contentHash = value->contentHash;
+    declared->loc = value->loc;
+    map[value] = declared;
+  }
+  copy.guards = guards;
+  for (Guard &guard : copy.guards)
+    guard.operands = mapped(std::move(guard.operands), map);
+  cloneBlock(copy, copy.body(), *body_, map);
+  return copy;
+}
+
+void walk(const Block &block, const std::function<void(Op &)> &f) {
+  for (Op *op : block.ops()) {
+    f(*op);
+    if (op->body())
+      walk(*op->body(), f);
+  }
+}
+
+} // namespace graphopt::ir
