@@ -1,0 +1,320 @@
+// The steps of pipeline_check.h. Comparison is written out here and shares nothing with what it checks.
+#include "pipeline_check.h"
+
+#include "ir/compare.h"
+#include "ir/parse.h"
+#include "ir/print.h"
+#include "ir/verify.h"
+#include "passes/manager.h"
+#include "runtime/catalog.h"
+#include "runtime/execute.h"
+#include "runtime/interpret.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/view_as_real.h>
+#include <c10/core/GradMode.h>
+#include <chrono>
+#include <cstring>
+#include <graphopt/error.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace graphopt::corpus {
+
+namespace {
+
+using at::Tensor;
+using capture::Capture;
+
+double now() {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void seedAll(int64_t seed) {
+  at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
+  std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_current_seed(static_cast<uint64_t>(seed));
+}
+
+std::vector<Tensor> leavesOf(const std::vector<c10::IValue> &values) {
+  std::vector<Tensor> leaves;
+  for (const c10::IValue &value : values)
+    capture::flatten(value, leaves);
+  return leaves;
+}
+
+/// Everything a call can change: its results, its arguments, its state.
+struct Seen {
+  std::vector<Tensor> results, args, state;
+};
+
+Seen snapshot(const std::vector<Tensor> &results, const Instance &instance) {
+  Seen seen;
+  auto copy = [](const Tensor &t) {
+    // clone() would densify strides, and strides are part of what is compared; keep the tensor itself.
+    return t.defined() ? t.detach() : t;
+  };
+  for (const Tensor &t : results)
+    seen.results.push_back(copy(t));
+  for (const Tensor &t : leavesOf(instance.args))
+    seen.args.push_back(copy(t));
+  for (const capture::NamedTensor &named : instance.program->state())
+    seen.state.push_back(copy(named.tensor));
+  return seen;
+}
+
+std::string describe(const Tensor &t) {
+  return t.defined()
+             ? capture::typeOf(t).kind == ir::Type::Kind::Tensor ? ir::toString(capture::typeOf(t)) : "?"
+             : "undefined";
+}
+
+bool sameBits(Tensor a, Tensor b) {
+  if (a._is_zerotensor() != b._is_zerotensor())
+    return false;
+  if (a.numel() == 0 || a._is_zerotensor())
+    return true;
+  a = a.resolve_conj().resolve_neg().contiguous();
+  b = b.resolve_conj().resolve_neg().contiguous();
+  return std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+}
+
+/// Empty when equal.
+std::string difference(const Tensor &want, const Tensor &got, bool shapeOnly) {
+  if (want.defined() != got.defined())
+    return want.defined() ? "undefined, eager gives a tensor" : "a tensor, eager gives none";
+  if (!want.defined())
+    return "";
+  if (want.layout() != got.layout())
+    return "layout differs";
+  if (want.layout() != c10::kStrided)
+    return at::equal(want.to_dense(), got.to_dense()) ? "" : "values differ";
+  bool sameMeta = want.sizes() == got.sizes() && want.strides() == got.strides() &&
+                  want.scalar_type() == got.scalar_type() && want.is_conj() == got.is_conj() &&
+                  want.is_neg() == got.is_neg();
+  if (!sameMeta)
+    return fmt::format("{}, eager gives {}", describe(got), describe(want));
+  if (shapeOnly || sameBits(want, got))
+    return "";
+  double most = (want.to(at::kComplexDouble) - got.to(at::kComplexDouble)).abs().max().item<double>();
+  return fmt::format("bits differ, by at most {:g}", most);
+}
+
+std::string difference(const char *what, const std::vector<Tensor> &want, const std::vector<Tensor> &got,
+                       bool shapeOnly) {
+  if (want.size() != got.size())
+    return fmt::format("{} {}s, eager gives {}", got.size(), what, want.size());
+  for (size_t i = 0; i < want.size(); ++i)
+    if (std::string d = difference(want[i], got[i], shapeOnly); !d.empty())
+      return fmt::format("{} {}: {}", what, i, d);
+  return "";
+}
+
+std::string difference(const Seen &want, const Seen &got, bool shapeOnly) {
+  std::string d = difference("result", want.results, got.results, shapeOnly);
+  if (d.empty())
+    d = difference("argument", want.args, got.args, shapeOnly);
+  return d.empty() ? difference("state tensor", want.state, got.state, shapeOnly) : d;
+}
+
+/// Tensors for the graph's declarations: the instance's own arguments and state, the capture's copies for the
+/// rest.
+runtime::Environment environmentOf(const Capture &capture, const Instance &instance) {
+  runtime::Environment environment;
+  for (const capture::Bound &bound : capture.bound)
+    if (bound.value)
+      environment[bound.value->name] = bound.tensor;
+  for (const capture::NamedTensor &named : instance.program->state())
+    if (environment.contains(named.name))
+      environment[named.name] = named.tensor;
+  std::vector<Tensor> leaves = leavesOf(instance.args);
+  for (size_t i = 0; i < leaves.size(); ++i)
+    if (ir::Value *value = capture.inputs.at(i))
+      environment[value->name] = leaves[i];
+  return environment;
+}
+
+/// The tensors the host would get: graph results put in the places of the call's result, then its tensor
+/// leaves.
+std::vector<Tensor> resultLeaves(const Capture &capture, const std::vector<Tensor> &outputs) {
+  std::vector<Tensor> leaves;
+  capture::flatten(capture::unflatten(capture.output, outputs), leaves);
+  return leaves;
+}
+
+/// The state of one check: which step runs, and what eager gave.
+class Check {
+public:
+  Check(const Factory &make, const CheckOptions &options) : make_(make), options_(options) {}
+
+  Outcome run() {
+    try {
+      steps();
+    } catch (const Error &error) {
+      bool user = error.kind() == Error::Kind::User;
+      fail(user ? Outcome::Verdict::Refused : Outcome::Verdict::Wrong, error.what());
+    } catch (const std::exception &error) {
+      fail(Outcome::Verdict::Wrong, error.what());
+    }
+    return outcome_;
+  }
+
+private:
+  void fail(Outcome::Verdict verdict, const std::string &why) {
+    outcome_.verdict = verdict;
+    outcome_.step = step_;
+    std::string line = why.substr(0, why.find('\n'));
+    outcome_.reason = line.substr(0, 300);
+  }
+
+  bool agree(const Seen &got) {
+    std::string d = difference(eager_, got, options_.shapeOnly);
+    if (!d.empty())
+      fail(Outcome::Verdict::Wrong, d);
+    return d.empty();
+  }
+
+  void steps() {
+    c10::NoGradGuard noGrad;
+    runEagerly();
+    if (!recordIt() || !roundTrip(capture_->graph) || !interpretIt(capture_->graph, "interpret raw"))
+      return;
+    step_ = "passes";
+    ir::Graph graph = capture_->graph.clone();
+    passes::ManagerOptions manager;
+    manager.catalog = &runtime::dispatcherCatalog();
+    passes::runPipeline(graph, passes::parsePipeline(options_.pipeline), manager);
+    outcome_.cleaned = graph.body().size();
+    if (!roundTrip(graph) || !interpretIt(graph, "interpret functional"))
+      return;
+    execute(graph);
+  }
+
+  void runEagerly() {
+    step_ = "eager";
+    Instance instance = make_();
+    seedAll(options_.seed);
+    double start = now();
+    c10::IValue result = instance.program->call(instance.args);
+    outcome_.eagerMs = now() - start;
+    eager_ = snapshot(leavesOf({result}), instance);
+    keep_.push_back(std::move(instance));
+  }
+
+  bool recordIt() {
+    step_ = "record";
+    Instance instance = make_();
+    seedAll(options_.seed);
+    double start = now();
+    capture_ = capture::record(*instance.program, instance.args);
+    outcome_.recordMs = now() - start;
+    outcome_.captured = capture_->graph.body().size();
+    outcome_.guards = capture_->graph.guards.size();
+    outcome_.borders = capture_->stats.borders;
+    outcome_.followed = capture_->stats.followedReads;
+    ir::verifyOrThrow(capture_->graph, &runtime::dispatcherCatalog());
+    Seen seen = snapshot(leavesOf({capture_->result}), instance);
+    keep_.push_back(std::move(instance));
+    return agree(seen);
+  }
+
+  bool roundTrip(const ir::Graph &graph) {
+    step_ = "round trip";
+    std::string text = ir::print(graph);
+    ir::Graph again = ir::parseGraph(text);
+    std::string d = ir::difference(graph, again, {.names = true});
+    if (d.empty() && ir::print(again) != text)
+      d = "a second print differs";
+    if (!d.empty())
+      fail(Outcome::Verdict::Wrong, d);
+    return d.empty();
+  }
+
+  bool interpretIt(const ir::Graph &graph, const char *step) {
+    step_ = step;
+    Instance instance = make_();
+    seedAll(options_.seed);
+    auto outputs = runtime::interpret(graph, environmentOf(*capture_, instance));
+    bool good = agree(snapshot(resultLeaves(*capture_, outputs), instance));
+    keep_.push_back(std::move(instance));
+    return good;
+  }
+
+  bool execute(const ir::Graph &graph) {
+    step_ = "plan";
+    if (outcome_.borders)
+      return true; // a plan ends at a border; the interpreter above has covered the operators
+    runtime::Executor executor(runtime::buildPlan(graph, runtime::dispatcherCatalog()));
+    Instance instance = make_();
+    runtime::Environment environment = environmentOf(*capture_, instance);
+    std::vector<Tensor> inputs;
+    for (const runtime::PlanInput &input : executor.plan().inputs)
+      inputs.push_back(environment.at(input.name));
+    seedAll(options_.seed);
+    auto outputs = executor.run(inputs);
+    return agree(snapshot(resultLeaves(*capture_, outputs), instance));
+  }
+
+  const Factory &make_;
+  const CheckOptions &options_;
+  const char *step_ = "";
+  Outcome outcome_;
+  Seen eager_;
+  std::optional<Capture> capture_;
+  std::vector<Instance> keep_; // results may alias arguments and state
+};
+
+} // namespace
+
+Outcome check(const Factory &make, const CheckOptions &options) { return Check(make, options).run(); }
+
+std::string inChild(const std::function<std::string()> &work, int timeoutSeconds) {
+  int ends[2];
+  if (pipe(ends) != 0)
+    return "CRASH no pipe";
+  pid_t pid = fork();
+  if (pid == 0) {
+    close(ends[0]);
+    std::string line = work();
+    size_t sent = 0;
+    while (sent < line.size()) {
+      ssize_t n = write(ends[1], line.data() + sent, line.size() - sent);
+      if (n <= 0)
+        break;
+      sent += static_cast<size_t>(n);
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string text;
+  char buffer[4096];
+  double end = now() + timeoutSeconds * 1000.0;
+  pollfd waiting{ends[0], POLLIN, 0};
+  bool timeout = false;
+  while (true) {
+    int left = static_cast<int>(end - now());
+    if (left <= 0 || poll(&waiting, 1, left) <= 0) {
+      timeout = true;
+      break;
+    }
+    ssize_t n = read(ends[0], buffer, sizeof buffer);
+    if (n <= 0)
+      break;
+    text.append(buffer, static_cast<size_t>(n));
+  }
+  close(ends[0]);
+  if (timeout)
+    kill(pid, SIGKILL);
+  int status = 0;
+  waitpid(pid, &status, 0);
+  if (timeout)
+    return text + "TIMEOUT";
+  if (WIFSIGNALED(status))
+    return text + fmt::format("CRASH signal {}", WTERMSIG(status));
+  return text;
+}
+
+} // namespace graphopt::corpus

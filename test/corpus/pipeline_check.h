@@ -1,0 +1,43 @@
+// One program through the whole main job, each step on a fresh copy: eager, capture, text round trip, raw
+// interpretation, functional form and cleanup, interpretation, plan. Everything is compared with eager bit
+// for bit.
+#pragma once
+#include "capture/capture.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace graphopt::corpus {
+
+/// A program with its arguments, loaded anew: runs may write to arguments and state.
+struct Instance {
+  std::unique_ptr<capture::Program> program;
+  std::vector<c10::IValue> args;
+};
+using Factory = std::function<Instance()>;
+
+struct CheckOptions {
+  int64_t seed = 0;
+  bool shapeOnly = false; ///< contents are uninitialised memory: compare sizes, strides and dtype
+  std::string pipeline = "functionalize,cleanup";
+};
+
+struct Outcome {
+  enum class Verdict { Equal, Refused, Wrong };
+  Verdict verdict = Verdict::Equal;
+  std::string step;   // where it was refused or went wrong
+  std::string reason; // one line
+  size_t captured = 0, cleaned = 0, guards = 0, borders = 0, followed = 0;
+  double recordMs = 0, eagerMs = 0;
+};
+
+/// Refused: graphopt said with a user error that it cannot (the call would run eagerly). Wrong: any
+/// difference and any other exception.
+Outcome check(const Factory &make, const CheckOptions &options);
+
+/// Runs `work` in a forked child and returns the line it produced, or "CRASH signal N" / "TIMEOUT".
+std::string inChild(const std::function<std::string()> &work, int timeoutSeconds);
+
+} // namespace graphopt::corpus
