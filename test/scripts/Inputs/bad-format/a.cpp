@@ -1,0 +1,4 @@
+// Indented by three.
+int main() {
+   return 0;
+}

@@ -1,0 +1,2 @@
+// As it should be.
+int main() { return 0; }

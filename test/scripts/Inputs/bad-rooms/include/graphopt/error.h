@@ -1,0 +1,2 @@
+// A public header that drags in a room.
+#include "ir/graph.h"

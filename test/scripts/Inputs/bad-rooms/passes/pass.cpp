@@ -1,0 +1,2 @@
+// Obeys.
+#include "ir/graph.h"

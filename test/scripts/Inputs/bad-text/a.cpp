@@ -1,0 +1,1 @@
+int noComment = 1; // TODO: say what this is
