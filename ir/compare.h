@@ -16,7 +16,8 @@ std::string difference(const Graph &a, const Graph &b, const CompareOptions &opt
 uint64_t structuralHash(const Graph &graph);
 /// A hash of one op's name, attributes and operand identities within its graph; equal ops compute the same value.
 uint64_t hashOf(const Op &op);
-/// Same kind, name, attributes, operands and marks, result types and ambient state (scope ignored). No bodies.
-bool sameComputation(const Op &a, const Op &b);
+/// Both ops of `graph`: same kind, name, attributes, operands and marks, result types and ambient state (scope
+/// ignored). Ops with bodies are never the same.
+bool sameComputation(const Graph &graph, const Op &a, const Op &b);
 
 } // namespace graphopt::ir

@@ -1,5 +1,6 @@
 // Graph, Op, Value: ownership, use lists, names.
 #include "ir/graph.h"
+#include "ir/quote.h"
 
 #include <algorithm>
 #include <graphopt/error.h>
@@ -63,9 +64,32 @@ Operand Operand::list(std::vector<Operand> items) {
 
 Operand Operand::lit(Attr literal) {
   Operand operand;
+  if (literal.isNone())
+    return operand;
+  if (literal.isList()) {
+    operand.kind = Kind::List;
+    for (const Attr &item : literal.items())
+      operand.items.push_back(lit(item));
+    return operand;
+  }
   operand.kind = Kind::Literal;
   operand.literal = std::move(literal);
   return operand;
+}
+
+std::optional<Attr> Operand::asAttr() const {
+  if (kind == Kind::Value)
+    return std::nullopt;
+  if (kind != Kind::List)
+    return literal; // none for Kind::None
+  std::vector<Attr> attrs;
+  for (const Operand &item : items) {
+    std::optional<Attr> attr = item.asAttr();
+    if (!attr)
+      return std::nullopt;
+    attrs.push_back(std::move(*attr));
+  }
+  return Attr::list(std::move(attrs));
 }
 
 // ---- Op
@@ -94,16 +118,28 @@ void Op::removeAttr(std::string_view attrName) {
 }
 
 void Op::link() {
-  forEachValue([&](const Operand &o) { o.value->users_.push_back(this); });
+  forEachValue([&](const Operand &o) {
+    o.value->useIndex_.push_back(static_cast<uint32_t>(useSlots_.size()));
+    useSlots_.push_back(o.value->users_.size());
+    o.value->users_.push_back(this);
+  });
 }
 
+// The last user moves into the gap, so a value with very many users costs no more than one with two.
 void Op::unlink() {
+  size_t use = 0;
   forEachValue([&](const Operand &o) {
     auto &users = o.value->users_;
-    auto it = std::find(users.begin(), users.end(), this);
-    GO_ASSERT(it != users.end(), "use list lost a user");
-    users.erase(it);
+    auto &indices = o.value->useIndex_;
+    size_t slot = useSlots_[use++];
+    GO_ASSERT(slot < users.size() && users[slot] == this, "use list lost a user");
+    users[slot] = users.back();
+    indices[slot] = indices.back();
+    users[slot]->useSlots_[indices[slot]] = slot;
+    users.pop_back();
+    indices.pop_back();
   });
+  useSlots_.clear();
 }
 
 void Op::setOperands(std::vector<Operand> operands) {
@@ -164,10 +200,27 @@ Op *Block::terminator() const {
 
 // ---- Graph
 
-struct Graph::Names {
-  std::unordered_map<std::string, Value *> values; // nullptr: was used, may not be used again
-  std::unordered_map<std::string, int> next;
+struct TextHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
 };
+template <class T> using TextMap = std::unordered_map<std::string, T, TextHash, std::equal_to<>>;
+
+struct Graph::Names {
+  TextMap<Value *> values; // nullptr: was used, may not be used again
+  TextMap<int> next;
+  TextMap<uint32_t> states; // key of a state -> its index in Graph::states
+  size_t statesIndexed = 0; // how many of Graph::states the map knows
+};
+
+namespace {
+std::string keyOf(const OpState &state) {
+  std::string key = (state.scopeGuessed ? "~" : "") + quoted(state.scope);
+  for (const NamedAttr &attr : state.ambient)
+    key += quoted(attr.name) + toString(attr.value);
+  return key;
+}
+} // namespace
 
 Graph::Graph(std::string graphName)
     : name(std::move(graphName)), states(1), body_(std::make_unique<Block>()),
@@ -185,15 +238,19 @@ std::vector<Value *> Graph::declared(Value::Kind kind) const {
 }
 
 Value *Graph::find(std::string_view valueName) const {
-  auto it = names_->values.find(std::string(valueName));
+  auto it = names_->values.find(valueName);
   return it == names_->values.end() ? nullptr : it->second;
 }
 
 uint32_t Graph::intern(const OpState &state) {
-  auto it = std::find(states.begin(), states.end(), state);
-  if (it == states.end())
-    it = states.insert(states.end(), state);
-  return static_cast<uint32_t>(it - states.begin());
+  for (size_t &i = names_->statesIndexed; i < states.size(); ++i)
+    names_->states.try_emplace(keyOf(states[i]), static_cast<uint32_t>(i));
+  auto [it, isNew] = names_->states.try_emplace(keyOf(state), static_cast<uint32_t>(states.size()));
+  if (isNew) {
+    states.push_back(state);
+    names_->statesIndexed = states.size();
+  }
+  return it->second;
 }
 
 const Sym *Graph::findSym(std::string_view symName) const {
@@ -220,6 +277,8 @@ Value *Graph::newValue(std::string valueName, Type type) {
   auto value = std::make_unique<Value>();
   value->name = valueName;
   value->type = std::move(type);
+  if (value->type.device == device)
+    value->type.device.reset(); // the graph's device goes without saying
   value->slot_ = values_.size();
   names_->values[valueName] = value.get();
   values_.push_back(std::move(value));

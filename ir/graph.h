@@ -39,7 +39,8 @@ struct Loc {
 /// What the result or the call does to an operand: nothing, a result may alias it (&), the op writes it (&mut).
 enum class Mark { None, Alias, Write };
 
-/// One operand: a value, a missing optional tensor, a list of both, or a literal (prims and guards).
+/// One operand: a value, a missing optional tensor, a list of operands, or a literal (prims and guards). A literal
+/// list is a List of literals and a literal none is None, so brackets and `none` mean one thing in the text.
 struct Operand {
   enum class Kind { None, Value, List, Literal };
   Kind kind = Kind::None;
@@ -53,6 +54,9 @@ struct Operand {
   static Operand of(ir::Value *value, Mark mark = Mark::None);
   static Operand list(std::vector<Operand> items);
   static Operand lit(Attr literal);
+  bool isValue() const { return kind == Kind::Value; }
+  /// What lit() was given: a literal, none, or a list of these; nothing when a value is among them.
+  std::optional<Attr> asAttr() const;
 };
 
 struct Value {
@@ -68,13 +72,16 @@ struct Value {
 
   bool isResult() const { return kind == Kind::Result; }
   bool isDeclared() const { return kind != Kind::Result; }
-  /// The operators that use the value, once for each use, in the order the uses were made.
+  /// The operators that use the value, once for each use; deterministic, in no particular order.
   const std::vector<Op *> &users() const { return users_; }
   bool hasUses() const { return !users_.empty(); }
+  /// Its place in the graph's value table: the same in every run, so fit for ordered keys and hashes.
+  size_t id() const { return slot_; }
 
 private:
   std::vector<Op *> users_;
-  size_t slot_ = 0; // its place in the graph's value table
+  std::vector<uint32_t> useIndex_; // for each user: which of that op's uses this is
+  size_t slot_ = 0;
   friend class Op;
   friend class Graph;
 };
@@ -132,6 +139,7 @@ private:
   void link();
   void unlink();
   std::vector<Operand> operands_;
+  std::vector<size_t> useSlots_; // for each value operand, in order: its place in the value's list of users
   std::vector<Value *> results_;
   std::unique_ptr<Block> body_;
   Block *parent_ = nullptr;
@@ -194,6 +202,7 @@ public:
   std::vector<Value *> declared(Value::Kind kind) const;
   Op *returnOp() const { return body_->terminator(); } ///< nullptr in an unfinished graph
   Value *find(std::string_view valueName) const;       ///< nullptr if there is none
+  /// The index of the state in `states`, added when it is new.
   uint32_t intern(const OpState &state);
   const Sym *findSym(std::string_view symName) const;
 
