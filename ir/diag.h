@@ -33,6 +33,7 @@ class Diagnostics {
 public:
   /// `file` names the text in messages ("-" for standard input); `source` may be empty (no caret lines then).
   explicit Diagnostics(std::string file = "", std::string source = "");
+  /// The reference holds until the next call.
   Diagnostic &error(Loc loc, std::string message);
   Diagnostic &warning(Loc loc, std::string message);
   const std::vector<Diagnostic> &all() const { return all_; }
