@@ -10,11 +10,13 @@
 
 namespace graphopt::runtime {
 
-/// The plan of a captured graph in functional form (or of a later stage): one call a step, values released after their last
-/// use, write-backs and then returned views last. Throws a user error for opaque attributes and borders.
+/// The plan of a captured graph in functional form (or of a later stage): one call a step, values released
+/// after their last use, write-backs and then returned views last. Throws a user error for opaque attributes
+/// and borders.
 Plan buildPlan(const ir::Graph &graph, const ir::OpCatalog &catalog);
 
-/// A plan made ready: handles looked up, arguments boxed once. Immutable; run() may be called from many threads.
+/// A plan made ready: handles looked up, arguments boxed once. Immutable; run() may be called from many
+/// threads.
 class Executor {
 public:
   explicit Executor(Plan plan);

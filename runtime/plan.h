@@ -1,6 +1,8 @@
-// The Plan: the flat list of steps the runtime executes. Plain data, serialisable; knows nothing of passes or IR.
+// The Plan: the flat list of steps the runtime executes. Plain data, serialisable; knows nothing of passes or
+// IR.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -31,8 +33,16 @@ struct Ambient {
   bool grad = false;
   bool inference = false;
   bool autocast = false;
+  bool autocastCache = true;
   std::string autocastDtype; // "bf16"
   bool operator==(const Ambient &) const = default;
+};
+
+/// Switches of the process that change numbers; what is not said stays as it is.
+struct Settings {
+  std::optional<bool> deterministic;
+  std::string matmul; // highest, high, medium; "" = not said
+  bool operator==(const Settings &) const = default;
 };
 
 struct CallStep {

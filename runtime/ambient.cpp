@@ -1,0 +1,177 @@
+// The thread's state is written by hand rather than through nested LibTorch guards, since steps of a flat
+// list switch between states in any order and a guard could only be left in the order it was entered.
+#include "runtime/ambient.h"
+
+#include "graphopt/error.h"
+#include "ir/dtype.h"
+
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/AutogradState.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <fmt/format.h>
+
+namespace graphopt::runtime {
+namespace {
+
+bool onOff(const ir::NamedAttr &attr) {
+  if (attr.value.isWord("on"))
+    return true;
+  if (attr.value.isWord("off"))
+    return false;
+  userError(fmt::format("ambient state {}={} is not understood: expected on or off", attr.name,
+                        toString(attr.value)));
+}
+
+std::string autocastWord(const ir::NamedAttr &attr) {
+  if (attr.value.isWord("off"))
+    return "";
+  if (attr.value.kind() == ir::Attr::Kind::Word && ir::parseDType(attr.value.text()))
+    return attr.value.text();
+  userError(
+      fmt::format("ambient state amp={} is not understood: expected a dtype or off", toString(attr.value)));
+}
+
+/// InferenceMode takes the autograd keys out of reach and views need no tracking.
+c10::impl::LocalDispatchKeySet keysFor(const Ambient &ambient, bool belowAutograd,
+                                       const c10::impl::LocalDispatchKeySet &base) {
+  auto included = base.included_, excluded = base.excluded_;
+  if (ambient.inference) {
+    included = included.remove(c10::DispatchKey::ADInplaceOrView);
+    excluded = excluded | c10::autograd_dispatch_keyset;
+  } else {
+    included = included.add(c10::DispatchKey::ADInplaceOrView);
+    excluded = excluded - c10::autograd_dispatch_keyset;
+  }
+  if (belowAutograd)
+    excluded = excluded | c10::autograd_dispatch_keyset_with_ADInplaceOrView;
+  c10::impl::PODLocalDispatchKeySet keys{};
+  keys.set_included(included);
+  keys.set_excluded(excluded);
+  return keys;
+}
+
+std::string_view wordOf(at::Float32MatmulPrecision precision) {
+  switch (precision) {
+  case at::Float32MatmulPrecision::HIGHEST:
+    return "highest";
+  case at::Float32MatmulPrecision::HIGH:
+    return "high";
+  case at::Float32MatmulPrecision::MEDIUM:
+    return "medium";
+  }
+  return "highest";
+}
+
+void apply(const Settings &settings) {
+  at::Context &context = at::globalContext();
+  if (settings.deterministic && *settings.deterministic != context.deterministicAlgorithms())
+    context.setDeterministicAlgorithms(*settings.deterministic, context.deterministicAlgorithmsWarnOnly());
+  if (!settings.matmul.empty() && settings.matmul != wordOf(context.float32MatmulPrecision()))
+    context.setFloat32MatmulPrecision(settings.matmul);
+}
+
+} // namespace
+
+Ambient ambientOf(const ir::OpState &state) {
+  Ambient ambient;
+  ambient.grad = true;
+  bool gradSaid = false;
+  for (const ir::NamedAttr &attr : state.ambient) {
+    if (attr.name == "grad") {
+      ambient.grad = onOff(attr);
+      gradSaid = true;
+    } else if (attr.name == "inference") {
+      ambient.inference = onOff(attr);
+    } else if (attr.name == "amp") {
+      ambient.autocastDtype = autocastWord(attr);
+      ambient.autocast = !ambient.autocastDtype.empty();
+    } else if (attr.name == "amp_cache") {
+      ambient.autocastCache = onOff(attr);
+    } else {
+      userError(fmt::format(
+          "ambient state '{}' is not understood: expected grad, inference, amp or amp_cache", attr.name));
+    }
+  }
+  if (ambient.inference && !gradSaid)
+    ambient.grad = false; // as c10::InferenceMode sets it
+  return ambient;
+}
+
+struct AmbientScope::Saved {
+  c10::DeviceType device;
+  c10::AutogradState autograd;
+  c10::impl::LocalDispatchKeySet keys;
+  bool autocast, autocastCache;
+  c10::ScalarType autocastDtype;
+  std::optional<Ambient> current;
+  bool currentBelow = false;
+};
+
+AmbientScope::AmbientScope(c10::DeviceType device)
+    : saved_(new Saved{device, c10::AutogradState::get_tls_state(), c10::impl::tls_local_dispatch_key_set(),
+                       at::autocast::is_autocast_enabled(device), at::autocast::is_autocast_cache_enabled(),
+                       at::autocast::get_autocast_dtype(device), std::nullopt}) {
+  at::autocast::increment_nesting();
+}
+
+AmbientScope::~AmbientScope() {
+  if (at::autocast::decrement_nesting() == 0)
+    at::autocast::clear_cache();
+  at::autocast::set_autocast_dtype(saved_->device, saved_->autocastDtype);
+  at::autocast::set_autocast_cache_enabled(saved_->autocastCache);
+  at::autocast::set_autocast_enabled(saved_->device, saved_->autocast);
+  c10::AutogradState::set_tls_state(saved_->autograd);
+  c10::impl::_force_tls_local_dispatch_key_set(saved_->keys);
+}
+
+void AmbientScope::enter(const Ambient &ambient, bool belowAutograd) {
+  if (saved_->current == ambient && saved_->currentBelow == belowAutograd)
+    return;
+  if (saved_->current && saved_->current->autocast && !ambient.autocast)
+    at::autocast::clear_cache(); // a region ended: parameters may be written before the next begins
+  saved_->current = ambient;
+  saved_->currentBelow = belowAutograd;
+  c10::AutogradState state = saved_->autograd;
+  state.set_grad_mode(ambient.grad);
+  state.set_inference_mode(ambient.inference);
+  c10::AutogradState::set_tls_state(state);
+  c10::impl::_force_tls_local_dispatch_key_set(keysFor(ambient, belowAutograd, saved_->keys));
+  // After the keys: enabling autocast edits them.
+  at::autocast::set_autocast_enabled(saved_->device, ambient.autocast);
+  if (ambient.autocast) {
+    at::autocast::set_autocast_dtype(saved_->device, *ir::parseDType(ambient.autocastDtype));
+    at::autocast::set_autocast_cache_enabled(ambient.autocastCache);
+  }
+}
+
+SettingsScope::SettingsScope(const Settings &settings) {
+  at::Context &context = at::globalContext();
+  if (settings.deterministic)
+    previous_.deterministic = context.deterministicAlgorithms();
+  if (!settings.matmul.empty())
+    previous_.matmul = wordOf(context.float32MatmulPrecision());
+  apply(settings);
+}
+
+SettingsScope::~SettingsScope() { apply(previous_); }
+
+Settings settingsOf(const ir::Graph &graph) {
+  Settings settings;
+  for (const ir::NamedAttr &setting : graph.settings) {
+    if (setting.name == "deterministic")
+      settings.deterministic = onOff(setting);
+    if (setting.name != "matmul")
+      continue;
+    for (std::string_view word : {"highest", "high", "medium"})
+      if (setting.value.isWord(word))
+        settings.matmul = word;
+    if (settings.matmul.empty())
+      userError(fmt::format("setting matmul={} is not understood: expected highest, high or medium",
+                            toString(setting.value)));
+  }
+  return settings;
+}
+
+} // namespace graphopt::runtime

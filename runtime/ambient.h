@@ -1,0 +1,49 @@
+// The thread state that operators run under: grad mode, inference mode, autocast; and the process's numeric
+// switches.
+#pragma once
+#include "ir/graph.h"
+#include "runtime/plan.h"
+
+#include <c10/core/Device.h>
+#include <memory>
+
+namespace graphopt::runtime {
+
+/// The state a graph's text asks for: what it does not say is the default (grad on, no inference, no
+/// autocast). Throws a user error for a word it does not know.
+Ambient ambientOf(const ir::OpState &state);
+
+/// Switches the thread between ambient states and gives it back as it was. Between switches it costs nothing.
+class AmbientScope {
+public:
+  /// `device` is the one whose autocast the states mean.
+  explicit AmbientScope(c10::DeviceType device);
+  ~AmbientScope(); ///< restores, and clears autocast's cast cache as the end of eager's outermost region does
+  AmbientScope(const AmbientScope &) = delete;
+  AmbientScope &operator=(const AmbientScope &) = delete;
+  /// Makes the thread's state `ambient`; nothing happens when it is so already. `belowAutograd` leaves out
+  /// the autograd layers: for operators none of whose tensors has or gets history.
+  void enter(const Ambient &ambient, bool belowAutograd = false);
+
+private:
+  struct Saved;
+  std::unique_ptr<Saved> saved_;
+};
+
+/// Sets the switches a graph's header asks for (deterministic, matmul) and restores them at the end. They
+/// belong to the process: what is so already is not touched.
+class SettingsScope {
+public:
+  explicit SettingsScope(const Settings &settings);
+  ~SettingsScope();
+  SettingsScope(const SettingsScope &) = delete;
+  SettingsScope &operator=(const SettingsScope &) = delete;
+
+private:
+  Settings previous_;
+};
+
+/// The switches of a graph's header; words of other meanings are left to others.
+Settings settingsOf(const ir::Graph &graph);
+
+} // namespace graphopt::runtime
