@@ -1,5 +1,5 @@
-// What a program outside the repository does with an installed graphopt: compile a module, call it twice, and find the
-// results equal to eager's.
+// What a program outside the repository does with an installed graphopt: compile a module, call it twice, and
+// find the results equal to eager's.
 #include <graphopt/graphopt.h>
 
 #include <iostream>

@@ -1,0 +1,12 @@
+// All C++ cases as one translation unit: torch/torch.h is read once.
+#include "c077.cpp"
+#include "c079.cpp"
+#include "c081.cpp"
+#include "c083.cpp"
+#include "c086.cpp"
+#include "c089.cpp"
+#include "c090.cpp"
+#include "c091.cpp"
+#include "c092.cpp"
+#include "c095.cpp"
+#include "c097.cpp"
