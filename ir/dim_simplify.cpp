@@ -118,7 +118,7 @@ Dim product(const std::vector<DimAtom> &atoms) {
 
 Dim toDim(const DimTerm &term) { return Dim(term.coefficient) * product(term.atoms); }
 
-/// a = divisor * quotient + rest, with as much in the quotient as divides exactly.
+/// a = divisor * quotient + rest, with as much in the quotient as goes.
 struct Division {
   Dim quotient;
   Dim rest;
@@ -127,9 +127,8 @@ struct Division {
 Division divideByConstant(const Dim &a, int64_t divisor) {
   Division out{floorDivInt(a.constantPart(), divisor), floorModInt(a.constantPart(), divisor)};
   for (const DimTerm &term : a.terms()) {
-    bool exact = term.coefficient % divisor == 0;
-    Dim &side = exact ? out.quotient : out.rest;
-    side = side + toDim({exact ? term.coefficient / divisor : term.coefficient, term.atoms});
+    out.quotient = out.quotient + toDim({term.coefficient / divisor, term.atoms});
+    out.rest = out.rest + toDim({term.coefficient % divisor, term.atoms});
   }
   return out;
 }

@@ -351,12 +351,13 @@ void Graph::moveBefore(Op *op, Op *before) {
 }
 
 void Graph::dropValue(Value *value) {
-  GO_ASSERT(value->users_.empty(), "erased a value that is used: " + value->name);
   names_->values[value->name] = nullptr; // names are never given twice: a log line stays unambiguous
   values_[value->slot_].reset();
 }
 
 void Graph::erase(Op *op) {
+  for (const Value *result : op->results_)
+    GO_ASSERT(!result->hasUses(), "erased an op whose result is used: " + result->name);
   if (op->body_)
     while (!op->body_->empty())
       erase(op->body_->ops_.back().get());
@@ -368,14 +369,13 @@ void Graph::erase(Op *op) {
 }
 
 void Graph::eraseDeclaration(Value *value) {
+  GO_ASSERT(!value->hasUses(), "erased a declaration that is used: " + value->name);
   std::erase(declarations_, value);
-  auto names = [&](const Guard &guard) {
-    for (const Operand &operand : guard.operands)
-      if (operand.kind == Operand::Kind::Value && operand.value == value)
-        return true;
-    return false;
-  };
-  std::erase_if(guards, names);
+  std::erase_if(guards, [&](const Guard &guard) {
+    bool found = false;
+    visitValues(guard.operands, [&](const Operand &operand) { found |= operand.value == value; });
+    return found;
+  });
   dropValue(value);
 }
 

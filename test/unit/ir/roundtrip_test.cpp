@@ -1,4 +1,5 @@
-// Printing and parsing are inverse: canonical texts come back byte for byte, and every production is in one of them.
+// Printing and parsing are inverse: canonical texts come back byte for byte, and every production is in one
+// of them.
 #include "ir/compare.h"
 #include "ir/parse.h"
 #include "ir/print.h"
@@ -20,7 +21,8 @@ std::string reprinted(const std::string &text) {
   return out;
 }
 
-constexpr const char *kCaptured = R"(graph @net version=1 stage=captured form=raw device=cpu deterministic=off matmul=highest {
+constexpr const char *kCaptured =
+    R"(graph @net version=1 stage=captured form=raw device=cpu deterministic=off matmul=highest {
   sym U in [0, inf]
   sym B in [-inf, 512]
 
