@@ -154,11 +154,11 @@ Attr Parser::complexLiteral() {
 }
 
 double Parser::complexPart() {
-  Loc loc = token_.loc;
-  Attr part = literal();
-  if (part.kind() == Attr::Kind::Float)
-    return part.asReal();
-  error(loc, "the parts of a complex number are floats, as 1.0");
+  if (token_.kind == Token::Kind::Float)
+    return take().real;
+  if (atWord("inf") || atWord("nan"))
+    return literalOf(take()).asReal();
+  unexpected("a float, as 1.0");
   return 0;
 }
 
