@@ -52,7 +52,7 @@ private:
 
   ir::Op *findEqual(const std::vector<ir::Op *> &bucket, const ir::Op &op) {
     for (ir::Op *earlier : bucket) {
-      if (!ir::sameComputation(*earlier, op))
+      if (!ir::sameComputation(graph_, *earlier, op))
         continue;
       bool may = true;
       for (size_t i = 0; i < op.results().size(); ++i)
