@@ -1,8 +1,9 @@
-// Common subexpression elimination over the graph's body, in program order: the first of equal operators stays.
+// Common subexpression elimination over the graph's body, in program order: the first of equal operators
+// stays.
 //
-// In functional form nothing is written, so equal operators on equal operands give equal values. What two tensors that
-// leave the call share is visible to the caller, though: he may write one and must not see it in the other. So two
-// results are merged only if at most one of them leaves.
+// In functional form nothing is written, so equal operators on equal operands give equal values. What two
+// tensors that leave the call share is visible to the caller, though: he may write one and must not see it in
+// the other. So two results are merged only if at most one of them leaves.
 #include "passes/pass_list.h"
 
 #include "ir/alias.h"
@@ -43,7 +44,8 @@ private:
     leaving_.insert(aliases_.base(value));
   }
 
-  /// Two views of one tensor share memory anyway, but are two tensor objects; others must not come to share memory.
+  /// Two views of one tensor share memory anyway, but are two tensor objects; others must not come to share
+  /// memory.
   bool mayMerge(const ir::Value *a, const ir::Value *b) const {
     if (aliases_.base(a) != a)
       return !returned_.contains(a) || !returned_.contains(b);
@@ -80,8 +82,9 @@ private:
   ir::Graph &graph_;
   const ir::OpCatalog *catalog_;
   const ir::AliasInfo aliases_;
-  std::unordered_set<const ir::Value *> returned_; // leave as tensor objects; membership only, order is never used
-  std::unordered_set<const ir::Value *> leaving_;  // bases whose memory leaves
+  std::unordered_set<const ir::Value *>
+      returned_; // leave as tensor objects; membership only, order is never used
+  std::unordered_set<const ir::Value *> leaving_; // bases whose memory leaves
   std::unordered_map<uint64_t, std::vector<ir::Op *>> seen_;
   int64_t merged_ = 0, kept_ = 0;
 };

@@ -1,7 +1,7 @@
 // Dead code elimination: one walk backwards, so that a removed operator frees the ones it read.
 //
-// What may go is asked of ir/effects.h alone: writes, draws, host reads and ordered operators stay, and so do unused
-// declarations, which are the caller's signature.
+// What may go is asked of ir/effects.h alone: writes, draws, host reads and ordered operators stay, and so do
+// unused declarations, which are the caller's signature.
 #include "passes/pass_list.h"
 
 #include "ir/effects.h"
@@ -13,7 +13,8 @@ namespace {
 
 bool isUnused(const ir::Op &op) {
   const auto &results = op.results();
-  return std::none_of(results.begin(), results.end(), [](const ir::Value *value) { return value->hasUses(); });
+  return std::none_of(results.begin(), results.end(),
+                      [](const ir::Value *value) { return value->hasUses(); });
 }
 
 bool isDead(const ir::Op &op, const ir::OpCatalog *catalog) {

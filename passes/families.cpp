@@ -1,5 +1,5 @@
-// Versions and replayed views. The alias information is a snapshot of the raw graph and stays valid: the walk changes
-// operands and adds operators, but never the results of the raw view operators, which are its keys.
+// Versions and replayed views. The alias information is a snapshot of the raw graph and stays valid: the walk
+// changes operands and adds operators, but never the results of the raw view operators, which are its keys.
 #include "passes/families.h"
 
 #include <graphopt/error.h>

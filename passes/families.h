@@ -1,8 +1,9 @@
-// What functionalize knows while it walks a raw graph: the newest version of every written tensor, and every view of it
-// as it stands on that version.
+// What functionalize knows while it walks a raw graph: the newest version of every written tensor, and every
+// view of it as it stands on that version.
 //
-// A family is a base (a declaration, or a result that aliases nothing) and the views of it. A write makes a new version
-// of the base; a view is made again on that version by replaying its chain of view operators, when it is next used.
+// A family is a base (a declaration, or a result that aliases nothing) and the views of it. A write makes a
+// new version of the base; a view is made again on that version by replaying its chain of view operators,
+// when it is next used.
 #pragma once
 #include "ir/alias.h"
 #include "ir/graph.h"
@@ -18,8 +19,8 @@ class Replay {
 public:
   /// `onto` takes the place of `base`, a base of `aliases`.
   Replay(ir::Graph &graph, const ir::AliasInfo &aliases, const ir::Value *base, ir::Value *onto);
-  /// `value` (the base or a view of it with a replayable chain) on the new tensor. Missing steps are inserted before `before`
-  /// with the attributes, other operands, ambient state and result types of the originals.
+  /// `value` (the base or a view of it with a replayable chain) on the new tensor. Missing steps are inserted
+  /// before `before` with the attributes, other operands, ambient state and result types of the originals.
   ir::Value *get(const ir::Value *value, ir::Op *before);
   /// Says that `value` stands on the new tensor already.
   void note(ir::Value *value) { made_[value] = value; }

@@ -1,8 +1,10 @@
-// Constant folding of small integers: shape arithmetic that TorchScript does in 0-dim tensors, index tables, sizes.
+// Constant folding of small integers: shape arithmetic that TorchScript does in 0-dim tensors, index tables,
+// sizes.
 //
-// An operator is computed now when all it reads is known (constants, host values, which a guard pins) and its results
-// are integers or bools of few elements. Floating point is never folded: the result would be this machine's, not the
-// device's. A result that leaves the call stays computed, since the caller gets a tensor of his own each time.
+// An operator is computed now when all it reads is known (constants, host values, which a guard pins) and its
+// results are integers or bools of few elements. Floating point is never folded: the result would be this
+// machine's, not the device's. A result that leaves the call stays computed, since the caller gets a tensor
+// of his own each time.
 #include "passes/pass_list.h"
 
 #include "ir/alias.h"

@@ -1,7 +1,8 @@
 // Functional form: no value changes after its definition.
 //
-// One walk in program order. A write becomes an isolated region on a copy of the written tensor's base, in which the views
-// that the operator reads and writes of that memory are taken again on the copy; what it yields is the new version:
+// One walk in program order. A write becomes an isolated region on a copy of the written tensor's base, in
+// which the views that the operator reads and writes of that memory are taken again on the copy; what it
+// yields is the new version:
 //
 //   %v = aten.select.int(&%h)            %h.1 = update (%h, %y) {
 //   aten.add_.Tensor(&mut %v, %y)   =>     %c = aten.clone(%h)
@@ -10,10 +11,11 @@
 //                                          yield %c
 //                                        }
 //
-// Views of a written base are taken again on the new version when they are next used. The caller's tensors get their
-// last version at the end (writeback), after which returned views of them are taken on the tensors themselves. A clone
-// and a chain of views, and never as_strided_scatter: the operator then runs with the strides, the autograd history and
-// the overlaps it has in eager, because they are made by the same operators.
+// Views of a written base are taken again on the new version when they are next used. The caller's tensors
+// get their last version at the end (writeback), after which returned views of them are taken on the tensors
+// themselves. A clone and a chain of views, and never as_strided_scatter: the operator then runs with the
+// strides, the autograd history and the overlaps it has in eager, because they are made by the same
+// operators.
 #include "passes/pass_list.h"
 
 #include "ir/effects.h"
@@ -26,7 +28,8 @@
 namespace graphopt::passes {
 namespace {
 
-/// A tensor that the caller (or the program) still holds after the call; constants are made anew by each call.
+/// A tensor that the caller (or the program) still holds after the call; constants are made anew by each
+/// call.
 bool isCallersMemory(const ir::Value *base) {
   using Kind = ir::Value::Kind;
   return base->isDeclared() && base->kind != Kind::Const && base->kind != Kind::HostVal;
@@ -57,8 +60,8 @@ private:
       rules_.check(*op);
       return makeUpdate(op);
     }
-    op->setOperands(mapOperands(op->operands(),
-                                [&](const ir::Operand &operand) { return families_.fresh(operand.value, op); }));
+    op->setOperands(mapOperands(
+        op->operands(), [&](const ir::Operand &operand) { return families_.fresh(operand.value, op); }));
     families_.note(*op);
   }
 
@@ -134,11 +137,13 @@ private:
     type.grad = false;
     const bool isDense = layoutOf(type, graph_.syms) == Layout::Dense;
     const uint32_t state = stateOfCopy(op);
-    ir::Op *make = isDense ? insertCopy(region, "aten.clone", {ir::Operand::of(newest)}, {}, {{"c", type}}, state)
-                           : insertCopy(region, "aten.empty_strided", {}, stridedAttrs(type), {{"c", type}}, state);
+    ir::Op *make =
+        isDense ? insertCopy(region, "aten.clone", {ir::Operand::of(newest)}, {}, {{"c", type}}, state)
+                : insertCopy(region, "aten.empty_strided", {}, stridedAttrs(type), {{"c", type}}, state);
     ir::Value *copy = make->result();
     if (!isDense)
-      insertCopy(region, "aten.copy_", {ir::Operand::of(copy, ir::Mark::Write), ir::Operand::of(newest)}, {}, {}, state);
+      insertCopy(region, "aten.copy_", {ir::Operand::of(copy, ir::Mark::Write), ir::Operand::of(newest)}, {},
+                 {}, state);
     region.onCopy.emplace(base, Replay(graph_, aliases(), base, copy));
   }
 
@@ -167,8 +172,8 @@ private:
     return attrs;
   }
 
-  /// The copy is made with gradients on whatever the write ran under: a write under no_grad, or through a detached
-  /// alias, leaves the history of the tensor as it was.
+  /// The copy is made with gradients on whatever the write ran under: a write under no_grad, or through a
+  /// detached alias, leaves the history of the tensor as it was.
   uint32_t stateOfCopy(const ir::Op &op) {
     ir::OpState state = graph_.states[op.state];
     std::erase_if(state.ambient,
@@ -247,8 +252,8 @@ private:
 
   /// The program makes the constant in each call, so the caller may do with it what he likes.
   void giveCopy(ir::Value *constant, ir::Op *last) {
-    ir::Op *copy = graph_.insertBefore(last, ir::Op::Kind::Call, "aten.clone", {ir::Operand::of(constant)}, {},
-                                       {{constant->name, constant->type}});
+    ir::Op *copy = graph_.insertBefore(last, ir::Op::Kind::Call, "aten.clone", {ir::Operand::of(constant)},
+                                       {}, {{constant->name, constant->type}});
     families_.setVersion(constant, copy->result());
   }
 
@@ -256,7 +261,7 @@ private:
   Families families_;
   const WriteRules rules_;
   std::unordered_map<const ir::Value *, std::string> userNames_; // of results that moved into a region
-  std::unordered_map<const ir::Value *, Replay> onCaller_;       // written declarations -> returned views of them
+  std::unordered_map<const ir::Value *, Replay> onCaller_; // written declarations -> returned views of them
   int64_t viewsReturned_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Layouts from sizes and strides, by LibTorch's own rule for "non-overlapping and dense" (dims of size 0 and 1 do not
-// count), extended to symbolic sizes where equality can be proved.
+// Layouts from sizes and strides, by LibTorch's own rule for "non-overlapping and dense" (dims of size 0 and
+// 1 do not count), extended to symbolic sizes where equality can be proved.
 #include "passes/layout.h"
 
 #include <algorithm>
@@ -24,8 +24,9 @@ std::vector<Axis> countingAxes(const ir::Type &type) {
 bool isDense(std::vector<Axis> axes, const std::vector<ir::Sym> &syms) {
   ir::Dim expected = 1;
   while (!axes.empty()) {
-    auto next = std::find_if(axes.begin(), axes.end(),
-                             [&](const Axis &axis) { return ir::provablyEqual(axis.stride, expected, syms); });
+    auto next = std::find_if(axes.begin(), axes.end(), [&](const Axis &axis) {
+      return ir::provablyEqual(axis.stride, expected, syms);
+    });
     if (next == axes.end())
       return false;
     expected = expected * next->size;

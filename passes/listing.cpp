@@ -1,5 +1,5 @@
-// Texts and files about passes. The difference pairs lines that occur once on each side and keep their order, the way
-// patience diff does: nearly every line of IR defines a name, so nearly every line is unique.
+// Texts and files about passes. The difference pairs lines that occur once on each side and keep their order,
+// the way patience diff does: nearly every line of IR defines a name, so nearly every line is unique.
 #include "passes/listing.h"
 
 #include <algorithm>
@@ -85,7 +85,8 @@ std::vector<DiffLine> markedLines(const Lines &before, const Lines &after) {
       ++a;
     }
     size_t tail = 0;
-    while (endBefore - tail > b && endAfter - tail > a && before[endBefore - tail - 1] == after[endAfter - tail - 1])
+    while (endBefore - tail > b && endAfter - tail > a &&
+           before[endBefore - tail - 1] == after[endAfter - tail - 1])
       ++tail;
     for (; b < endBefore - tail; ++b)
       lines.push_back({'-', before[b]});
@@ -121,8 +122,8 @@ std::string commented(const std::string &text) {
 std::string heading(const PassReport &report) {
   if (report.skipped)
     return fmt::format("// after {}: skipped, {} ops\n", report.name, report.opsAfter);
-  return fmt::format("// after {}: {:.1f} ms, {} -> {} ops\n", report.name, report.milliseconds, report.opsBefore,
-                     report.opsAfter);
+  return fmt::format("// after {}: {:.1f} ms, {} -> {} ops\n", report.name, report.milliseconds,
+                     report.opsBefore, report.opsAfter);
 }
 
 std::string diffLines(const std::string &before, const std::string &after) {
@@ -167,8 +168,8 @@ void dumpFile(const std::string &dir, const std::string &graph, size_t number, c
   writeFile((std::filesystem::path(dir) / name).string(), text);
 }
 
-std::string reproducerText(const PipelineStep &step, const ManagerOptions &options, const std::string &failure,
-                           const std::string &graphText) {
+std::string reproducerText(const PipelineStep &step, const ManagerOptions &options,
+                           const std::string &failure, const std::string &graphText) {
   std::string flags;
   if (!options.eagerNumerics)
     flags += " --numerics=free";

@@ -1,7 +1,8 @@
-// Runs a pipeline. Every pass is wrapped alike: claim checked, skipped or numbered, timed, run, verified, printed.
+// Runs a pipeline. Every pass is wrapped alike: claim checked, skipped or numbered, timed, run, verified,
+// printed.
 //
-// With verification on, a copy of the graph is kept while a pass runs: it is what the error shows and what the
-// reproducer holds, so a broken pass can be run again on exactly the graph it broke.
+// With verification on, a copy of the graph is kept while a pass runs: it is what the error shows and what
+// the reproducer holds, so a broken pass can be run again on exactly the graph it broke.
 #include "passes/manager.h"
 
 #include "ir/compare.h"
@@ -66,7 +67,9 @@ private:
   void print(const PassReport &report, const std::string &textBefore);
   [[noreturn]] void blame(const PipelineStep &step, Error::Kind kind, const std::string &headline,
                           const std::string &detail, const ir::Graph *before);
-  bool keepsCopy() const { return options_.verifyEach || options_.verifyRoundtrip || !options_.reproducer.empty(); }
+  bool keepsCopy() const {
+    return options_.verifyEach || options_.verifyRoundtrip || !options_.reproducer.empty();
+  }
 
   ir::Graph &graph_;
   const Pipeline &pipeline_;
@@ -80,8 +83,8 @@ std::vector<PassReport> Runner::run() {
   checkOrder(pipeline_);
   if (options_.verifyEach)
     if (const auto fault = verifyFault(graph_, options_.catalog))
-      userError(fmt::format("graph @{} is invalid before the first pass, mend it: {}\n{}", graph_.name, fault->rule,
-                            fault->detail));
+      userError(fmt::format("graph @{} is invalid before the first pass, mend it: {}\n{}", graph_.name,
+                            fault->rule, fault->detail));
   if (!options_.dumpDir.empty())
     dumpFile(options_.dumpDir, graph_.name, 0, "input", ir::print(graph_));
   for (const PipelineStep &step : pipeline_)
@@ -89,7 +92,8 @@ std::vector<PassReport> Runner::run() {
   return std::move(reports_);
 }
 
-/// The bisect limit: true when the pass must not run. Passes that change stage or form are part of the road and run.
+/// The bisect limit: true when the pass must not run. Passes that change stage or form are part of the road
+/// and run.
 bool Runner::isSkipped(const PipelineStep &step, PassReport &report) {
   const StageClaim &yields = step.pass->yields;
   report.counted = !yields.stage && !yields.form;
@@ -124,7 +128,8 @@ void Runner::runStep(const PipelineStep &step) {
     } catch (const Error &error) {
       if (error.kind() == Error::Kind::User)
         throw;
-      blame(step, error.kind(), fmt::format("pass '{}' failed: {}", row.name, error.what()), "", before ? &*before : nullptr);
+      blame(step, error.kind(), fmt::format("pass '{}' failed: {}", row.name, error.what()), "",
+            before ? &*before : nullptr);
     }
     check(step, report, before ? &*before : nullptr);
   }
@@ -162,8 +167,8 @@ void Runner::check(const PipelineStep &step, const PassReport &report, const ir:
       broke(*fault);
 }
 
-void Runner::blame(const PipelineStep &step, Error::Kind kind, const std::string &headline, const std::string &detail,
-                   const ir::Graph *before) {
+void Runner::blame(const PipelineStep &step, Error::Kind kind, const std::string &headline,
+                   const std::string &detail, const ir::Graph *before) {
   std::string text = fmt::format("last pass broke graph @{}: {}\n{}", graph_.name, headline, detail);
   if (before) {
     const std::string textBefore = ir::print(*before);
@@ -188,21 +193,24 @@ void Runner::print(const PassReport &report, const std::string &textBefore) {
   if (watches && text == textBefore)
     log_ << fmt::format("// after {}: unchanged\n", report.name);
   else if (watches)
-    log_ << heading(report) << (options_.printChanged == PrintChanged::Diff ? diffLines(textBefore, text) : text);
+    log_ << heading(report)
+         << (options_.printChanged == PrintChanged::Diff ? diffLines(textBefore, text) : text);
   if (dumped)
     dumpFile(options_.dumpDir, graph_.name, reports_.size() + 1, report.name, heading(report) + text);
 }
 
 } // namespace
 
-std::vector<PassReport> runPipeline(ir::Graph &graph, const Pipeline &pipeline, const ManagerOptions &options) {
+std::vector<PassReport> runPipeline(ir::Graph &graph, const Pipeline &pipeline,
+                                    const ManagerOptions &options) {
   return Runner(graph, pipeline, options).run();
 }
 
 size_t countOps(const ir::Graph &graph) {
   size_t count = 0;
   for (const auto &op : graph.body())
-    count += op->kind == ir::Op::Kind::Call || op->kind == ir::Op::Kind::Update || op->kind == ir::Op::Kind::Group;
+    count +=
+        op->kind == ir::Op::Kind::Call || op->kind == ir::Op::Kind::Update || op->kind == ir::Op::Kind::Group;
   return count;
 }
 

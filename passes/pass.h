@@ -35,10 +35,10 @@ struct PassRow {
   std::string_view name; // "cse"; its file is passes/cse.cpp, its test test/passes/cse.gir
   PassFunction function;
   StageClaim needs;
-  StageClaim yields;          // nothing: as it was
-  std::string_view options;   // "max-ops": names it takes, space separated
-  std::string_view help;      // one line
-  bool hidden = false;        // for tests only: runs, but is in no help text
+  StageClaim yields;        // nothing: as it was
+  std::string_view options; // "max-ops": names it takes, space separated
+  std::string_view help;    // one line
+  bool hidden = false;      // for tests only: runs, but is in no help text
 };
 
 const std::vector<PassRow> &passTable();
@@ -58,7 +58,8 @@ const std::vector<NamedPipeline> &namedPipelines();
 
 /// "captured, functional form", "any stage": a claim in words.
 std::string toString(const StageClaim &claim);
-/// True when a graph at this stage and form meets the claim. A form is asked of captured graphs only: later stages have one.
+/// True when a graph at this stage and form meets the claim. A form is asked of captured graphs only: later
+/// stages have one.
 bool meets(const ir::Graph &graph, const StageClaim &claim);
 
 } // namespace graphopt::passes

@@ -1,9 +1,10 @@
-// Pipelines as text: "functionalize,canonicalize,cse{max-ops=32,seed=1}", with named pipelines spelled like passes.
+// Pipelines as text: "functionalize,canonicalize,cse{max-ops=32,seed=1}", with named pipelines spelled like
+// passes.
 //
 //   pipeline ::= (step (',' step)*)?      step ::= NAME ('{' NAME '=' TEXT (',' NAME '=' TEXT)* '}')?
 //
-// A named pipeline is replaced by its passes while parsing, so a printed pipeline has passes only and reads back to
-// itself. It may name rows above its own, which is why expansion ends.
+// A named pipeline is replaced by its passes while parsing, so a printed pipeline has passes only and reads
+// back to itself. It may name rows above its own, which is why expansion ends.
 #include "passes/manager.h"
 
 #include <algorithm>

@@ -14,8 +14,10 @@ constexpr StageClaim kFunctional = {std::nullopt, ir::Form::Functional};
 
 const std::vector<PassRow> &passTable() {
   static const std::vector<PassRow> table = {
-#define PASS(name, function, needs, yields, options, help) {name, function, needs, yields, options, help, false},
-#define HIDDEN(name, function, needs, yields, options, help) {name, function, needs, yields, options, help, true},
+#define PASS(name, function, needs, yields, options, help)                                                   \
+  {name, function, needs, yields, options, help, false},
+#define HIDDEN(name, function, needs, yields, options, help)                                                 \
+  {name, function, needs, yields, options, help, true},
 #include "passes/passes.def"
 #undef HIDDEN
 #undef PASS

@@ -25,7 +25,8 @@ void renameFirst(ir::Graph &graph) { firstWithUsedResult(graph)->setAttr("broken
 
 } // namespace
 
-/// how=use-before-definition (the default), lie (changes the graph and says it did not), throw (an internal error).
+/// how=use-before-definition (the default), lie (changes the graph and says it did not), throw (an internal
+/// error).
 Changed testBreakIr(ir::Graph &graph, PassContext &context) {
   const auto given = context.options.find("how");
   const std::string how = given == context.options.end() ? "use-before-definition" : given->second;

@@ -1,8 +1,8 @@
 // Refusals, each with its reason:
 //
 //   metadata     t_, resize_, set_ ... give a tensor another geometry; a value has one type for life
-//   result view  an operator that writes one operand and returns a view of another would hide the view in a region
-//   flags        lazily conjugated or negated memory, wrapped numbers: aten.clone drops the flag
+//   result view  an operator that writes one operand and returns a view of another would hide the view in a
+//   region flags        lazily conjugated or negated memory, wrapped numbers: aten.clone drops the flag
 //   layout       elements that share memory, or may: a copy of the base has no such sharing
 //   no chain     a view of several tensors at once that is written, or used after a write
 //   overlap      two declared values share memory by an alias guard: a write to one shows in the other
@@ -53,7 +53,8 @@ void WriteRules::check(const ir::Op &op) const {
 void WriteRules::checkOperator(const ir::Op &op) const {
   const ir::OpInfo *info = catalog_ ? catalog_->find(op.name) : nullptr;
   if (info && info->metadataOnly)
-    refuse(op, "changes the geometry of a tensor in place, which no value can show: use the operator that returns a view");
+    refuse(op, "changes the geometry of a tensor in place, which no value can show: use the operator that "
+               "returns a view");
   bool aliases = false;
   op.forEachValue([&](const ir::Operand &operand) { aliases |= operand.mark == ir::Mark::Alias; });
   if (aliases && !op.results().empty())
@@ -65,19 +66,23 @@ void WriteRules::checkBase(const ir::Op &op, const ir::Value *base) const {
   if (!type.isTensor())
     refuse(op, fmt::format("writes %{}, which is no tensor but {}", base->name, ir::toString(type)));
   if (type.conj || type.neg)
-    refuse(op, fmt::format("writes %{}, which is lazily conjugated or negated: resolve it first", base->name));
+    refuse(op,
+           fmt::format("writes %{}, which is lazily conjugated or negated: resolve it first", base->name));
   if (type.wrapped)
     refuse(op, fmt::format("writes %{}, a wrapped number: make it a tensor first", base->name));
   if (layoutOf(type, graph_.syms) == Layout::Unknown)
-    refuse(op, fmt::format("writes memory of %{}, whose elements share memory or cannot be shown not to ({}): clone it "
-                           "before the write",
-                           base->name, ir::toString(type)));
+    refuse(op,
+           fmt::format(
+               "writes memory of %{}, whose elements share memory or cannot be shown not to ({}): clone it "
+               "before the write",
+               base->name, ir::toString(type)));
 }
 
 /// Every other value that may share memory with the written one.
 void WriteRules::checkFamily(const ir::Op &op, const ir::Value *written) const {
   if (!aliases_.hasReplayableChain(written))
-    refuse(op, fmt::format("writes %{}, a view of several tensors at once: clone it before the write", written->name));
+    refuse(op, fmt::format("writes %{}, a view of several tensors at once: clone it before the write",
+                           written->name));
   for (const ir::Value *member : aliases_.family(written))
     checkMember(op, written, member);
 }
@@ -91,20 +96,25 @@ void WriteRules::checkMember(const ir::Op &op, const ir::Value *written, const i
                            [&](const ir::Operand &operand) { return operand.value == value; });
       };
       if (guard.kind == "alias" && isNamed(base) && isNamed(member))
-        refuse(op, fmt::format("writes %{}, which shares memory with %{} by guard #{}: pass a clone of one of them",
-                               base->name, member->name, guard.number));
+        refuse(op, fmt::format(
+                       "writes %{}, which shares memory with %{} by guard #{}: pass a clone of one of them",
+                       base->name, member->name, guard.number));
     }
   if (!livesAcross(member, op))
     return;
   if (!aliases_.hasReplayableChain(member))
-    refuse(op, fmt::format("writes %{} while %{}, a view of several tensors at once, is still in use: clone it before "
-                           "the write",
-                           written->name, member->name));
+    refuse(op,
+           fmt::format(
+               "writes %{} while %{}, a view of several tensors at once, is still in use: clone it before "
+               "the write",
+               written->name, member->name));
   for (const ir::ViewStep &step : aliases_.chain(member))
     if (base->isDeclared() && step.op->name.starts_with("aten.as_strided"))
-      refuse(op, fmt::format("writes memory of %{} that %{} sees through as_strided, whose offset counts from the start "
-                             "of the storage: use slice, select or expand",
-                             base->name, member->name));
+      refuse(op,
+             fmt::format(
+                 "writes memory of %{} that %{} sees through as_strided, whose offset counts from the start "
+                 "of the storage: use slice, select or expand",
+                 base->name, member->name));
 }
 
 /// Used by `op` or after it. A value that is defined later is made of the newest versions and needs no chain.

@@ -1,5 +1,5 @@
-// Which writes functional form can say. The others are refused by a user error that names the operator: a wrong answer is
-// never the price of a missing case.
+// Which writes functional form can say. The others are refused by a user error that names the operator: a
+// wrong answer is never the price of a missing case.
 #pragma once
 #include "ir/alias.h"
 #include "ir/graph.h"
@@ -32,8 +32,8 @@ private:
   const ir::Graph &graph_;
   const ir::AliasInfo &aliases_;
   const ir::OpCatalog *catalog_;
-  std::unordered_map<const ir::Op *, size_t> position_;     // in the raw graph; looked up only
-  std::unordered_map<const ir::Value *, size_t> lastUse_;   // position of the last op that uses it
+  std::unordered_map<const ir::Op *, size_t> position_;   // in the raw graph; looked up only
+  std::unordered_map<const ir::Value *, size_t> lastUse_; // position of the last op that uses it
 };
 
 } // namespace graphopt::passes
