@@ -137,21 +137,19 @@ private:
     type.grad = false;
     const bool isDense = layoutOf(type, graph_.syms) == Layout::Dense;
     const uint32_t state = stateOfCopy(op);
-    ir::Op *make =
-        isDense ? insertCopy(region, "aten.clone", {ir::Operand::of(newest)}, {}, {{"c", type}}, state)
-                : insertCopy(region, "aten.empty_strided", {}, stridedAttrs(type), {{"c", type}}, state);
-    ir::Value *copy = make->result();
+    ir::Op *make = isDense ? insertCopy(region, "aten.clone", {ir::Operand::of(newest)}, state)
+                           : insertCopy(region, "aten.empty_strided", {}, state);
     if (!isDense)
-      insertCopy(region, "aten.copy_", {ir::Operand::of(copy, ir::Mark::Write), ir::Operand::of(newest)}, {},
-                 {}, state);
+      make->attrs = stridedAttrs(type);
+    ir::Value *copy = graph_.addResult(make, "c", type);
+    if (!isDense)
+      insertCopy(region, "aten.copy_", {ir::Operand::of(copy, ir::Mark::Write), ir::Operand::of(newest)},
+                 state);
     region.onCopy.emplace(base, Replay(graph_, aliases(), base, copy));
   }
 
-  ir::Op *insertCopy(Region &region, std::string name, std::vector<ir::Operand> operands,
-                     std::vector<ir::NamedAttr> attrs, const std::vector<ir::Graph::ResultSpec> &results,
-                     uint32_t state) {
-    ir::Op *op = graph_.insertBefore(region.yield, ir::Op::Kind::Call, std::move(name), std::move(operands),
-                                     std::move(attrs), results);
+  ir::Op *insertCopy(Region &region, const char *name, std::vector<ir::Operand> operands, uint32_t state) {
+    ir::Op *op = graph_.insertBefore(region.yield, ir::Op::Kind::Call, name, std::move(operands));
     op->state = state;
     return op;
   }

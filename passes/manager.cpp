@@ -109,7 +109,8 @@ bool Runner::isSkipped(const PipelineStep &step, PassReport &report) {
 
 void Runner::runStep(const PipelineStep &step) {
   const PassRow &row = *step.pass;
-  PassReport report{.name = std::string(row.name)};
+  PassReport report;
+  report.name = row.name;
   if (!meets(graph_, row.needs))
     userError(fmt::format("pass '{}' needs a graph of {}, and @{} is {}: {}", row.name, toString(row.needs),
                           graph_.name, toString(StageClaim{graph_.stage, graph_.form}),

@@ -20,8 +20,10 @@ std::vector<Row> addedUp(const std::vector<PassReport> &reports) {
     if (report.skipped)
       continue;
     auto at = std::find_if(rows.begin(), rows.end(), [&](const Row &row) { return row.name == report.name; });
-    if (at == rows.end())
-      at = rows.insert(rows.end(), Row{.name = report.name});
+    if (at == rows.end()) {
+      at = rows.emplace(rows.end());
+      at->name = report.name;
+    }
     ++at->runs;
     at->changed += report.changed;
     at->milliseconds += report.milliseconds;
