@@ -29,7 +29,8 @@ public:
   virtual std::vector<NamedTensor> state() const { return {}; }
   /// Names of the arguments, for the names of inputs; may be shorter than the arguments.
   virtual std::vector<std::string> argumentNames() const { return {}; }
-  /// The module path of the operator that is running now, when the program knows it (TorchScript); else empty.
+  /// The module path of the operator that is running now, when the program knows it (TorchScript); else
+  /// empty.
   virtual std::string scope() const { return {}; }
   /// Moves parameters and buffers to the device; false when the program cannot (a bare callable).
   virtual bool to(c10::Device) { return false; }
@@ -44,7 +45,8 @@ std::unique_ptr<Program> functionProgram(std::string name, Callable call, StateG
 std::unique_ptr<Program> torchScriptProgram(const torch::jit::Module &module);
 /// Loads a TorchScript archive. Throws a user error that names the file when it is missing or is none.
 std::unique_ptr<Program> loadTorchScript(const std::string &path);
-/// Loads a plugin .so (graphopt/plugin.h). Throws a user error when the file, the factory or its version is wrong.
+/// Loads a plugin .so (graphopt/plugin.h). Throws a user error when the file, the factory or its version is
+/// wrong.
 std::unique_ptr<Program> loadPlugin(const std::string &path);
 
 } // namespace graphopt::capture

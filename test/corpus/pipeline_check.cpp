@@ -126,7 +126,7 @@ runtime::Environment environmentOf(const Capture &capture, const Instance &insta
   runtime::Environment environment;
   for (const capture::Bound &bound : capture.bound)
     if (bound.value)
-      environment[bound.value->name] = bound.tensor;
+      environment[bound.value->name] = bound.get();
   for (const capture::NamedTensor &named : instance.program->state())
     if (environment.contains(named.name))
       environment[named.name] = named.tensor;

@@ -1,0 +1,302 @@
+// One pass over the calls. Everything that needs the whole recording is worked out before it: which declared
+// values are used, which host values were written and so need a copy of their own, what results are called.
+#include "capture/graph_builder.h"
+
+#include "capture/naming.h"
+#include "capture/provenance.h"
+#include "capture/tensor_type.h"
+#include "capture/to_attr.h"
+#include "ir/op_table.h"
+
+#include <algorithm>
+#include <graphopt/error.h>
+
+namespace graphopt::capture {
+namespace {
+
+using ir::Mark;
+using ir::Operand;
+using Kind = ir::Value::Kind;
+
+constexpr int64_t kInlineElements = 16;
+
+bool hasLiterals(c10::ScalarType type) {
+  bool isPlainFloat = type == at::kHalf || type == at::kBFloat16 || type == at::kFloat || type == at::kDouble;
+  bool isPlainComplex = type == at::kComplexFloat || type == at::kComplexDouble;
+  bool isPlainInteger = c10::isIntegralType(type, /*includeBool=*/true) && type != c10::ScalarType::UInt64;
+  return isPlainFloat || isPlainComplex || isPlainInteger;
+}
+
+/// FNV-1a over the dtype, the sizes and the elements in C order.
+std::string contentHashOf(const at::Tensor &tensor) {
+  uint64_t hash = 14695981039346656037ull;
+  auto add = [&](const void *data, size_t bytes) {
+    const auto *byte = static_cast<const unsigned char *>(data);
+    for (size_t i = 0; i < bytes; ++i)
+      hash = (hash ^ byte[i]) * 1099511628211ull;
+  };
+  at::Tensor flat = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous();
+  std::string_view dtype = ir::dtypeName(flat.scalar_type());
+  add(dtype.data(), dtype.size());
+  add(flat.sizes().data(), flat.dim() * sizeof(int64_t));
+  add(flat.const_data_ptr(), flat.nbytes());
+  return fmt::format("{:016x}", hash);
+}
+
+class GraphBuilder {
+public:
+  GraphBuilder(Recorded &recorded, const CaptureOptions &options)
+      : recorded_(recorded), trace_(recorded.trace), values_(trace_.values.size(), nullptr),
+        names_(resultNames(trace_)), provenance_(trace_) {
+    capture_.graph = ir::Graph(options.graphName);
+    capture_.graph.device = toDevice(recorded.device);
+    capture_.graph.settings = {{"deterministic", ir::Attr::word(recorded.process.deterministic)},
+                               {"matmul", ir::Attr::word(recorded.process.matmul)}};
+  }
+
+  Capture build() {
+    settleHostValues();
+    declareUsed();
+    copyWrittenConstants();
+    for (size_t i = 0; i < trace_.calls.size(); ++i)
+      addCall(trace_.calls[i], names_[i]);
+    addOverlapBorders();
+    if (processState() != recorded_.process)
+      border("untraced", {}, "deterministic or matmul precision switched in the call", "");
+    addReturn();
+    recorded_.writesDeclared = std::any_of(written_.begin(), written_.end(), [&](FamilyId family) {
+      return trace_.values[trace_.families[family].base()].kind != Kind::Result;
+    });
+    capture_.arguments = recorded_.arguments;
+    capture_.argumentNames = recorded_.argumentNames;
+    capture_.output = recorded_.output;
+    for (ValueId input : recorded_.inputs)
+      capture_.inputs.push_back(values_[input]);
+    return std::move(capture_);
+  }
+
+private:
+  void settleHostValues();
+  void declareUsed();
+  void declare(ValueId id);
+  void copyWrittenConstants();
+  void addCall(const TraceCall &call, const std::string &name);
+  void addOp(const TraceCall &call, const std::string &name);
+  void addRead(const TraceCall &call);
+  std::vector<FamilyId> markHiddenWrites(ir::Op *op, const TraceCall &call);
+  void addOverlapBorders();
+  void addReturn();
+  void border(const char *what, std::vector<Operand> operands, const std::string &reason,
+              const std::string &at);
+  uint32_t stateOf(const TraceCall &call);
+  std::vector<Operand> operandsOf(const std::vector<TraceOperand> &operands) const;
+  std::vector<Operand> readOf(const TraceCall &call) const;
+
+  Recorded &recorded_;
+  Trace &trace_;
+  Capture capture_;
+  std::vector<ir::Value *> values_; // by ValueId
+  std::vector<std::string> names_;  // by call
+  Provenance provenance_;
+  std::vector<FamilyId> written_; // in order of the first write
+  AmbientState lastAmbient_;
+  int32_t lastScope_ = kNone;
+  uint32_t lastState_ = 0;
+};
+
+/// A 0-dim tensor that the program wrote and still holds is state of its own, not a number passed in.
+void GraphBuilder::settleHostValues() {
+  for (const TraceCall &call : trace_.calls) {
+    for (FamilyId family : call.writes) {
+      if (std::find(written_.begin(), written_.end(), family) == written_.end())
+        written_.push_back(family);
+      TraceValue &base = trace_.values[trace_.families[family].base()];
+      if (base.kind == Kind::HostVal && base.weak && !base.weak->expired())
+        base.kind = Kind::Outside;
+    }
+  }
+}
+
+void forEachValue(const std::vector<TraceOperand> &operands, const std::function<void(ValueId)> &f) {
+  for (const TraceOperand &operand : operands) {
+    forEachValue(operand.items, f);
+    if (operand.value != kNone)
+      f(operand.value);
+  }
+}
+
+void GraphBuilder::declareUsed() {
+  std::vector<bool> used(trace_.values.size(), false);
+  for (const TraceCall &call : trace_.calls)
+    forEachValue(call.operands, [&](ValueId id) { used[id] = true; });
+  for (ValueId id : recorded_.outputs)
+    used[id] = true;
+  for (ValueId id : recorded_.inputs)
+    used[id] = true;
+  for (size_t id = 0; id < used.size(); ++id)
+    if (used[id] && trace_.values[id].kind != Kind::Result)
+      declare(static_cast<ValueId>(id));
+}
+
+void GraphBuilder::declare(ValueId id) {
+  TraceValue &value = trace_.values[id];
+  std::string base = value.name;
+  if (base.empty())
+    base = value.kind == Kind::HostVal ? "n" : value.kind == Kind::Const ? "k" : "out";
+  ir::Type type = relativeTo(capture_.graph.device, value.type);
+  type.grad = value.requiresGrad;
+  ir::Value *declared = capture_.graph.declare(value.kind, capture_.graph.freshName(base), std::move(type));
+  values_[id] = declared;
+  if (value.kind == Kind::Input)
+    return;
+  Bound bound;
+  bound.value = declared;
+  bound.outside = value.kind == Kind::Outside;
+  bound.weak = value.weak;
+  if (!bound.outside)
+    bound.tensor = value.held;
+  if (value.kind == Kind::HostVal || value.kind == Kind::Const) {
+    bool isSmall = value.held.numel() <= kInlineElements && hasLiterals(value.held.scalar_type());
+    if (isSmall)
+      declared->content = contentOf(value.held);
+    else
+      declared->contentHash = contentHashOf(value.held);
+  }
+  capture_.bound.push_back(std::move(bound));
+}
+
+/// Constants stay what they are: an operator that writes one gets a copy, made anew at each call.
+void GraphBuilder::copyWrittenConstants() {
+  for (FamilyId family : written_) {
+    ValueId id = trace_.families[family].base();
+    const TraceValue &value = trace_.values[id];
+    bool isCopied = value.kind == Kind::HostVal || (value.kind == Kind::Const && !value.isHostMemory);
+    if (!isCopied || !values_[id])
+      continue;
+    ir::Op *copy = capture_.graph.append(
+        capture_.graph.body(), ir::Op::Kind::Call, "aten.clone", {Operand::of(values_[id])}, {},
+        {{values_[id]->name, relativeTo(capture_.graph.device, value.type)}});
+    values_[id] = copy->result();
+  }
+}
+
+std::vector<Operand> GraphBuilder::operandsOf(const std::vector<TraceOperand> &operands) const {
+  std::vector<Operand> out;
+  for (const TraceOperand &operand : operands) {
+    if (operand.isList)
+      out.push_back(Operand::list(operandsOf(operand.items)));
+    else if (operand.value == kNone)
+      out.push_back(Operand::none());
+    else
+      out.push_back(Operand::of(values_[operand.value], operand.mark));
+  }
+  return out;
+}
+
+std::vector<Operand> GraphBuilder::readOf(const TraceCall &call) const {
+  std::vector<Operand> out;
+  forEachValue(call.operands, [&](ValueId id) { out.push_back(Operand::of(values_[id])); });
+  return out;
+}
+
+uint32_t GraphBuilder::stateOf(const TraceCall &call) {
+  if (call.scope == lastScope_ && call.ambient == lastAmbient_)
+    return lastState_;
+  const TraceScope &scope = trace_.scopes[call.scope];
+  lastScope_ = call.scope;
+  lastAmbient_ = call.ambient;
+  return lastState_ = capture_.graph.intern({scope.path, scope.isGuessed, ambientWords(call.ambient)});
+}
+
+void GraphBuilder::border(const char *what, std::vector<Operand> operands, const std::string &reason,
+                          const std::string &at) {
+  ir::Op *op = capture_.graph.append(capture_.graph.body(), ir::Op::Kind::Border, what, std::move(operands));
+  op->number = static_cast<int>(capture_.stats.borders++);
+  op->attrs = {{"reason", ir::Attr::string(reason)},
+               {"at", ir::Attr::string(at)},
+               {"seq", ir::Attr::integer(static_cast<int64_t>(capture_.stats.operators))}};
+}
+
+void GraphBuilder::addRead(const TraceCall &call) {
+  if (provenance_.isKnown(call)) {
+    ++capture_.stats.followedReads;
+    return;
+  }
+  border("read", readOf(call), call.facts->base, trace_.scopes[call.scope].path);
+}
+
+void GraphBuilder::addCall(const TraceCall &call, const std::string &name) {
+  if (call.isErased)
+    return;
+  if (call.facts && call.facts->readsData)
+    addRead(call);
+  else if (call.facts)
+    addOp(call, name);
+  if (!call.border.empty())
+    border("untraced", call.facts ? readOf(call) : std::vector<Operand>(),
+           call.facts ? call.facts->base + ": " + call.border : call.border, trace_.scopes[call.scope].path);
+}
+
+std::vector<FamilyId> GraphBuilder::markHiddenWrites(ir::Op *op, const TraceCall &call) {
+  std::vector<FamilyId> families;
+  for (size_t position : ir::hiddenWrites(*op)) {
+    Operand operand = op->operands().at(position);
+    operand.mark = Mark::Write;
+    op->setOperand(position, operand);
+    FamilyId family = trace_.values[call.operands.at(position).value].family;
+    families.push_back(family);
+    if (std::find(written_.begin(), written_.end(), family) == written_.end())
+      written_.push_back(family);
+  }
+  return families;
+}
+
+void GraphBuilder::addOp(const TraceCall &call, const std::string &name) {
+  std::vector<ir::Graph::ResultSpec> results;
+  for (ValueId id : call.results)
+    results.push_back({name, relativeTo(capture_.graph.device, trace_.values[id].type)});
+  ir::Op *op = capture_.graph.append(capture_.graph.body(), ir::Op::Kind::Call, call.name,
+                                     operandsOf(call.operands), call.attrs, results);
+  for (size_t i = 0; i < call.results.size(); ++i)
+    values_[call.results[i]] = op->result(i);
+  op->state = call.isSynthetic ? lastState_ : stateOf(call);
+  ++capture_.stats.operators;
+  ir::Effects effects = ir::effectsOf(*op, nullptr);
+  bool readsSizes = effects.hostRead || (call.facts->sizesFromData && !ir::findAten(call.name));
+  bool known = provenance_.isKnown(call);
+  provenance_.advance(call, effects, markHiddenWrites(op, call));
+  if (readsSizes && known)
+    ++capture_.stats.followedReads;
+  else if (readsSizes)
+    border("read", readOf(call), call.facts->base, trace_.scopes[call.scope].path);
+}
+
+/// A write that another declared value would see through other sizes: no pass can follow it.
+void GraphBuilder::addOverlapBorders() {
+  for (FamilyId family : written_) {
+    std::vector<Operand> declared;
+    for (ValueId id : trace_.families[family].values)
+      if (trace_.values[id].kind != Kind::Result && values_[id])
+        declared.push_back(Operand::of(values_[id]));
+    if (declared.size() > 1)
+      border("untraced", std::move(declared), "writes memory that another declared value shares", "");
+  }
+}
+
+void GraphBuilder::addReturn() {
+  std::vector<Operand> operands;
+  for (ValueId id : recorded_.outputs) {
+    const TraceValue &value = trace_.values[id];
+    bool isDeclared = trace_.values[trace_.families[value.family].base()].kind != Kind::Result;
+    operands.push_back(Operand::of(values_[id], isDeclared ? Mark::Alias : Mark::None));
+  }
+  capture_.graph.append(capture_.graph.body(), ir::Op::Kind::Return, "", std::move(operands));
+}
+
+} // namespace
+
+Capture buildCapture(Recorded &recorded, const CaptureOptions &options) {
+  return GraphBuilder(recorded, options).build();
+}
+
+} // namespace graphopt::capture

@@ -1,0 +1,71 @@
+// One function for all operators. Registration rebuilds dispatch tables, so it happens once, at load, and is
+// never undone; a thread switches it on by including the key. The key is excluded while an operator runs:
+// what the operator calls is its own business, and a recorder's own tensor work is never recorded.
+#include "capture/handler.h"
+
+#include "capture/keys.h"
+
+#include <graphopt/error.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+namespace graphopt::capture {
+namespace {
+
+thread_local OperatorSink *activeSink = nullptr;
+
+constexpr c10::DebugInfoKind kStrays = c10::DebugInfoKind::TEST_INFO;
+
+bool isInBackward() { return torch::autograd::get_current_graph_task_id() != -1; }
+
+void noteStray(bool backward) {
+  // The kind is free for programs to use, so the type is asked.
+  auto *strays = dynamic_cast<Strays *>(c10::ThreadLocalDebugInfo::get(kStrays));
+  if (strays)
+    (backward ? strays->backward : strays->otherThread) = true;
+}
+
+void handle(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
+  c10::impl::ExcludeDispatchKeyGuard off(kCaptureHigh);
+  c10::DispatchKeySet below = keys & kBelowCaptureHigh;
+  bool backward = isInBackward();
+  if (activeSink && !backward) {
+    activeSink->onCall(op, below, stack);
+    return;
+  }
+  noteStray(backward);
+  op.redispatchBoxed(below, stack);
+}
+
+struct Registration {
+  std::optional<c10::RegistrationHandleRAII> handle;
+  std::string error;
+};
+
+Registration registerFallback() {
+  try {
+    return {c10::Dispatcher::singleton().registerFallback(
+                kCaptureHigh, c10::KernelFunction::makeFromBoxedFunction<&handle>(), "graphopt capture"),
+            ""};
+  } catch (const c10::Error &error) {
+    return {std::nullopt, error.what_without_backtrace()};
+  }
+}
+
+// Leaked on purpose: unregistering at exit would rebuild dispatch tables that other libraries have torn down.
+const Registration &registration = *new Registration(registerFallback());
+
+} // namespace
+
+Interception::Interception(OperatorSink &sink)
+    : strays_(std::make_shared<Strays>()), debugInfo_(kStrays, strays_), include_(kCaptureHigh) {
+  GO_ASSERT(!activeSink, "two interceptions on one thread");
+  activeSink = &sink;
+}
+
+Interception::~Interception() { activeSink = nullptr; }
+
+bool isIntercepting() { return activeSink != nullptr; }
+
+const std::string &registrationError() { return registration.error; }
+
+} // namespace graphopt::capture

@@ -1,0 +1,41 @@
+// What the recorder needs to know about an operator, worked out once from its schema and tags.
+#pragma once
+#include "ir/attr.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/jit_type.h>
+
+#include <string>
+#include <vector>
+
+namespace graphopt::capture {
+
+struct ArgumentFacts {
+  enum class Role { Tensor, TensorList, Attr };
+  Role role = Role::Attr;
+  std::string name;
+  c10::TypePtr type; // the real type: ScalarType, not int
+  bool isWritten = false;
+  bool isAliased = false; // (a): the schema says that a result may be a view of it
+  std::optional<ir::Attr> defaultValue;
+};
+
+struct OperatorFacts {
+  std::string name; // "aten.add.Tensor"
+  std::string base; // "add"
+  std::vector<ArgumentFacts> arguments;
+  size_t returns = 0;
+  bool hasTensorResult = false;
+  bool hasTensorArgument = false;
+  bool isMetadata = false;    // the host asks for sizes, dtypes, flags: nothing to record
+  bool readsData = false;     // the host sees contents (item, equal)
+  bool sizesFromData = false; // the results' sizes depend on contents (nonzero)
+  bool isRandom = false;
+  bool isUninitialized = false; // makes memory without contents (empty)
+  std::string viewName; // of an in-place view (transpose_): the view it stands for ("aten.transpose.int")
+};
+
+/// The facts of an operator; the reference stays valid. Cached for each thread.
+const OperatorFacts &factsOf(const c10::OperatorHandle &op);
+
+} // namespace graphopt::capture
