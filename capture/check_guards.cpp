@@ -91,7 +91,7 @@ std::optional<std::string> GuardCheck::alias(const Guard &guard) {
   const at::Tensor &second = live_.of(guard.operands.at(1).value);
   if (first.is_same(second))
     return word(guard, "same");
-  return word(guard, overlap(first, second) ? "overlap" : "none");
+  return word(guard, overlap(first, second) ? "overlap" : "distinct");
 }
 
 std::optional<std::string> GuardCheck::unshared(const Guard &guard) {

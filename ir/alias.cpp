@@ -20,8 +20,8 @@ std::vector<const Value *> aliasedOperands(const Op &op) {
 std::vector<const Value *> sharingValues(const Guard &guard) {
   std::vector<const Value *> values;
   const Attr *expected = std::get_if<Attr>(&guard.expected);
-  bool apart = expected && (expected->isWord("none") || expected->isNone());
-  if (guard.kind != "alias" || apart)
+  bool distinct = expected && expected->isWord("distinct");
+  if (guard.kind != "alias" || distinct)
     return values;
   for (const Operand &operand : guard.operands)
     if (operand.kind == Operand::Kind::Value)

@@ -350,6 +350,12 @@ void Graph::moveBefore(Op *op, Op *before) {
   op->parent_ = &to;
 }
 
+void Graph::exchangeNames(Value *a, Value *b) {
+  std::swap(a->name, b->name);
+  names_->values[a->name] = a;
+  names_->values[b->name] = b;
+}
+
 void Graph::dropValue(Value *value) {
   names_->values[value->name] = nullptr; // names are never given twice: a log line stays unambiguous
   values_[value->slot_].reset();

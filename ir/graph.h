@@ -227,6 +227,7 @@ public:
   void replaceAllUses(Value *from, Value *to);
   void moveBefore(Op *op, Op *before); ///< both in any blocks of this graph
   void erase(Op *op);                  ///< its results must have no uses left
+  void exchangeNames(Value *a, Value *b);
   void eraseDeclaration(Value *value); ///< must have no uses left; guards that name it are erased too
   Graph clone() const;
 

@@ -13,13 +13,12 @@ enum LegalBits : unsigned {
   kPrims = 4,
   kPlanOps = 8,
   kViews = 16,
-  kViewsToReturn = 32,
-  kWrites = 64,
-  kUpdates = 128,
-  kUpdateChains = 256,
-  kGroups = 512,
-  kBorders = 1024,
-  kWritebacks = 2048
+  kWrites = 32,
+  kUpdates = 64,
+  kUpdateChains = 128,
+  kGroups = 256,
+  kBorders = 512,
+  kWritebacks = 1024
 };
 
 struct StageRow {

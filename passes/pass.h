@@ -35,18 +35,31 @@ struct PassRow {
   std::string_view name; // "cse"; its file is passes/cse.cpp, its test test/passes/cse.gir
   PassFunction function;
   StageClaim needs;
-  StageClaim yields;          // nothing: as it was
-  std::string_view options;   // "max-ops": names it takes, space separated
-  std::string_view help;      // one line
+  StageClaim yields;        // nothing: as it was
+  std::string_view options; // "max-ops": names it takes, space separated
+  std::string_view help;    // one line
+  bool hidden = false;      // for tests only: runs, but is in no help text
 };
 
 const std::vector<PassRow> &passTable();
 const PassRow *findPass(std::string_view name);
 
-/// {before, after, why}: wherever both are in a pipeline, `before` comes first.
+/// {before, after, why}: where both are in a pipeline, no `after` runs ahead of the first `before`.
 struct OrderRow {
   std::string_view before, after, why;
 };
 const std::vector<OrderRow> &orderTable();
+
+/// A pipeline with a name: its text may name rows above it.
+struct NamedPipeline {
+  std::string_view name, text, help;
+};
+const std::vector<NamedPipeline> &namedPipelines();
+
+/// "captured, functional form", "any stage": a claim in words.
+std::string toString(const StageClaim &claim);
+/// True when a graph at this stage and form meets the claim. A form is asked of captured graphs only: later
+/// stages have one.
+bool meets(const ir::Graph &graph, const StageClaim &claim);
 
 } // namespace graphopt::passes
