@@ -15,9 +15,9 @@ struct InterpretOptions {
   /// end it with a user error.
   bool fp64 = false;
   /// Values of syms that no declared tensor decides.
-  SymValues syms;
+  SymValues syms = {};
   /// Reads a constant that is kept in a file (Value::contentHash) and not in the environment.
-  ConstantLoader loadConstant;
+  ConstantLoader loadConstant = {};
 };
 
 /// The operands of the return, in order (undefined tensors where it says none; host scalars as 0-dim
