@@ -10,24 +10,30 @@
 
 namespace graphopt::runtime {
 
-/// The plan of a captured graph in functional form (or of a later stage): one call a step, values released
-/// after their last use, write-backs and then returned views last. Throws a user error for opaque attributes
-/// and borders.
+/// The plan of a captured graph in functional form (or of a later stage): one call a step, bodies of updates
+/// and groups inlined, values released after their last use, write-backs and then returned views last.
+/// Constants and host values given inline come with the plan; those in files are inputs. Throws a user error
+/// for the raw form, borders, opaque attributes, attributes that depend on syms, and operators that the
+/// dispatcher does not have.
 Plan buildPlan(const ir::Graph &graph, const ir::OpCatalog &catalog);
 
 /// A plan made ready: handles looked up, arguments boxed once. Immutable; run() may be called from many
 /// threads.
 class Executor {
 public:
+  /// Throws a user error when a step does not fit its operator's schema.
   explicit Executor(Plan plan);
   ~Executor();
+  Executor(Executor &&) noexcept;
+  Executor &operator=(Executor &&) noexcept;
   const Plan &plan() const;
-  /// `inputs` in the order of plan().inputs. Returns the outputs in order.
+  /// `inputs` in the order of plan().inputs. Returns the outputs in order. Errors of operators pass through;
+  /// values are then freed and nothing was committed.
   std::vector<at::Tensor> run(const std::vector<at::Tensor> &inputs) const;
 
 private:
   struct Prepared;
-  std::unique_ptr<Prepared> prepared_;
+  std::unique_ptr<const Prepared> prepared_;
 };
 
 } // namespace graphopt::runtime

@@ -1,5 +1,9 @@
-// The Plan: the flat list of steps the runtime executes. Plain data, serialisable; knows nothing of passes or
-// IR.
+// The Plan: the flat list of steps the runtime executes. Plain data, serialisable (plan_io.h); knows nothing
+// of passes or IR.
+//
+// Values live in numbered slots. Inputs and constants fill slots before the first step; a step fills the
+// slots of its results and empties those it is the last to use. Steps run in order; commits come after all
+// computation, and the views that are returned are made last, on the tensors the caller owns.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -19,13 +23,22 @@ struct Scalar {
   std::string text;
   std::vector<Scalar> items;
 };
+/// Floats by their bits.
+bool operator==(const Scalar &a, const Scalar &b);
 
-/// One argument of a call, in schema order. Slots index the plan's value table; -1 is a missing tensor.
+/// One argument of a call, in schema order.
 struct PlanArgument {
-  enum class Kind : uint8_t { Scalar, Tensor, TensorList };
+  enum class Kind : uint8_t {
+    Scalar,    ///< `scalar`, as the schema wants it
+    Number,    ///< `scalar` as a 0-dim tensor of `dtype`; a wrapped number when that is empty
+    Tensor,    ///< one slot
+    TensorList ///< any number of slots
+  };
   Kind kind = Kind::Scalar;
   runtime::Scalar scalar;
-  std::vector<int> slots; // Tensor: one; TensorList: any
+  std::string dtype;
+  std::vector<int> slots; // -1: a missing tensor
+  bool operator==(const PlanArgument &) const = default;
 };
 
 /// The thread state a step runs under.
@@ -48,31 +61,52 @@ struct Settings {
 struct CallStep {
   std::string op; // "aten.add.Tensor"
   std::vector<PlanArgument> arguments;
-  std::vector<int> results; // slot of each result tensor, lists flattened; -1: not needed
+  std::vector<int> results; // slots of the results the graph names, lists flattened; -1: not used
   std::vector<int> release; // slots whose last use this is
   uint32_t ambient = 0;     // index into Plan::ambients
+  bool returned = false;    // makes a view that is returned: autograd has to know it
+  bool operator==(const CallStep &) const = default;
 };
-/// Copies slot `source` into the tensor of slot `target` (a declared value): the commit at the end.
+/// Copies slot `source` into the tensor of slot `target` (a declared value): a commit.
 struct WritebackStep {
   int target = -1, source = -1;
+  std::vector<int> release;
+  bool operator==(const WritebackStep &) const = default;
 };
 using Step = std::variant<CallStep, WritebackStep>;
 
-/// What a slot is filled from before the first step.
+/// A slot that the caller fills at each run.
 struct PlanInput {
   enum class Kind : uint8_t { Argument, State, Constant };
   Kind kind = Kind::Argument;
   std::string name; // of the declared value
   int slot = -1;
+  bool operator==(const PlanInput &) const = default;
+};
+
+/// A slot whose tensor the plan brings: made once, when the plan is prepared.
+struct PlanConstant {
+  int slot = -1;
+  std::string dtype; // "i64"
+  std::vector<int64_t> sizes;
+  std::optional<std::vector<int64_t>> strides; // nothing: contiguous
+  std::string device = "cpu";
+  bool wrapped = false, conj = false, neg = false;
+  Scalar content; // nested lists of numbers
+  bool operator==(const PlanConstant &) const = default;
 };
 
 struct Plan {
   std::string name;
+  std::string device = "cpu"; // whose autocast the ambient states mean
+  Settings settings;
   int slots = 0;
   std::vector<Ambient> ambients;
   std::vector<PlanInput> inputs;
+  std::vector<PlanConstant> constants;
   std::vector<Step> steps;
   std::vector<int> outputs; // slots, -1: undefined
+  bool operator==(const Plan &) const = default;
 };
 
 } // namespace graphopt::runtime

@@ -37,7 +37,8 @@ Returns planReturns(const ir::Graph &graph) {
     ReturnedView view;
     view.base = aliases.base(operands[i].value);
     auto target = targets.find(view.base);
-    view.root = target == targets.end() ? view.base : target->second;
+    bool committed = !view.base->isDeclared() && target != targets.end();
+    view.root = committed ? target->second : view.base;
     view.chain = aliases.chain(operands[i].value);
     returns.needed.push_back(view.root);
     for (const ir::ViewStep &step : view.chain)

@@ -1,0 +1,358 @@
+// Graph to plan in two sweeps: forwards, ops become steps over slots; backwards, each slot is released at its
+// last use.
+#include "runtime/execute.h"
+
+#include "graphopt/error.h"
+#include "runtime/ambient.h"
+#include "runtime/call.h"
+#include "runtime/plan_io.h"
+#include "runtime/returned_views.h"
+
+#include <fmt/format.h>
+#include <set>
+#include <unordered_map>
+
+namespace graphopt::runtime {
+namespace {
+using ir::Attr;
+using ir::Op;
+using ir::Operand;
+using ir::Value;
+
+Scalar toScalarData(const Attr &attr, const std::string &where) {
+  Scalar scalar;
+  switch (attr.kind()) {
+  case Attr::Kind::None:
+    break;
+  case Attr::Kind::Bool:
+    scalar.kind = Scalar::Kind::Bool;
+    scalar.boolean = attr.asBool();
+    break;
+  case Attr::Kind::Int:
+    if (!attr.asDim().isConstant())
+      userError(fmt::format("{} depends on the size {}: a plan needs fixed sizes", where, toString(attr)));
+    scalar.kind = Scalar::Kind::Int;
+    scalar.integer = attr.asInt();
+    break;
+  case Attr::Kind::Float:
+    scalar.kind = Scalar::Kind::Float;
+    scalar.real = attr.asReal();
+    break;
+  case Attr::Kind::Complex:
+    scalar.kind = Scalar::Kind::Complex;
+    std::tie(scalar.real, scalar.imaginary) = attr.asComplex();
+    break;
+  case Attr::Kind::String:
+  case Attr::Kind::Word:
+    scalar.kind = attr.kind() == Attr::Kind::Word ? Scalar::Kind::Word : Scalar::Kind::String;
+    scalar.text = attr.text();
+    break;
+  case Attr::Kind::List:
+    scalar.kind = Scalar::Kind::List;
+    for (const Attr &item : attr.items())
+      scalar.items.push_back(toScalarData(item, where));
+    break;
+  case Attr::Kind::Opaque:
+    userError(fmt::format("{} is {}, which has no text and cannot be run", where, toString(attr)));
+  }
+  return scalar;
+}
+
+std::vector<int64_t> fixed(const std::vector<ir::Dim> &dims, const Value &value) {
+  std::vector<int64_t> values;
+  for (const ir::Dim &dim : dims) {
+    if (!dim.isConstant())
+      userError(
+          fmt::format("constant '%{}' has the size {}: a plan needs fixed sizes", value.name, toString(dim)));
+    values.push_back(dim.value());
+  }
+  return values;
+}
+
+class PlanBuilder {
+public:
+  explicit PlanBuilder(const ir::Graph &graph) : graph_(graph) {}
+
+  Plan build() {
+    checkGraph();
+    plan_.name = graph_.name;
+    plan_.device = toString(graph_.device);
+    plan_.settings = settingsOf(graph_);
+    returns_ = planReturns(graph_);
+    declare(Value::Kind::Input, PlanInput::Kind::Argument);
+    for (Value::Kind kind : {Value::Kind::Param, Value::Kind::Buffer, Value::Kind::Outside})
+      declare(kind, PlanInput::Kind::State);
+    for (Value::Kind kind : {Value::Kind::Const, Value::Kind::HostVal})
+      declareConstants(kind);
+    addBlock(graph_.body());
+    findReleases();
+    validate(plan_);
+    return std::move(plan_);
+  }
+
+private:
+  void checkGraph() const {
+    if (graph_.stage == ir::Stage::Captured && graph_.form == ir::Form::Raw)
+      userError(
+          fmt::format("graph @{} is in the raw form: run functionalize before making a plan", graph_.name));
+    if (!graph_.returnOp())
+      userError(fmt::format("graph @{} has no return", graph_.name));
+  }
+
+  // ---- declarations
+
+  int newSlot(const Value *value) {
+    slots_[value] = plan_.slots;
+    return plan_.slots++;
+  }
+
+  void declare(Value::Kind kind, PlanInput::Kind inputKind) {
+    for (const Value *value : graph_.declared(kind))
+      if (value->hasUses())
+        plan_.inputs.push_back({inputKind, value->name, newSlot(value)});
+  }
+
+  void declareConstants(Value::Kind kind) {
+    for (const Value *value : graph_.declared(kind)) {
+      if (!value->hasUses())
+        continue;
+      if (!value->contentHash.empty())
+        plan_.inputs.push_back({PlanInput::Kind::Constant, value->name, newSlot(value)});
+      else
+        plan_.constants.push_back(constantOf(*value));
+    }
+  }
+
+  PlanConstant constantOf(const Value &value) {
+    const ir::Type &type = value.type;
+    PlanConstant constant;
+    constant.slot = newSlot(&value);
+    ir::DType dtype = type.dtype;
+    if (!type.isTensor())
+      dtype = type.kind == ir::Type::Kind::Float  ? at::kDouble
+              : type.kind == ir::Type::Kind::Bool ? at::kBool
+                                                  : at::kLong;
+    constant.dtype = ir::dtypeName(dtype);
+    constant.sizes = fixed(type.sizes, value);
+    if (type.strides)
+      constant.strides = fixed(*type.strides, value);
+    constant.device = toString(type.isTensor() ? type.device.value_or(graph_.device) : ir::Device{});
+    constant.wrapped = type.wrapped;
+    constant.conj = type.conj;
+    constant.neg = type.neg;
+    constant.content = toScalarData(value.content, "constant '%" + value.name + "'");
+    return constant;
+  }
+
+  // ---- steps
+
+  void addBlock(const ir::Block &block) {
+    for (const auto &op : block)
+      addOp(*op);
+  }
+
+  void addOp(const Op &op) {
+    switch (op.kind) {
+    case Op::Kind::Call:
+      addCall(op, {}, false);
+      return;
+    case Op::Kind::Group:
+    case Op::Kind::Update:
+      addBody(op);
+      return;
+    case Op::Kind::Writeback:
+      addWriteback(op);
+      return;
+    case Op::Kind::Return:
+      addReturn(op);
+      return;
+    case Op::Kind::Yield:
+      return; // read by the owner
+    case Op::Kind::Border:
+      userError(fmt::format(
+          "graph @{} has a border (#{} {}): the host reads a value there, and a plan cannot stop for it",
+          graph_.name, op.number, op.name));
+    }
+  }
+
+  /// The results of a body are the values it yields: no step of their own.
+  void addBody(const Op &op) {
+    addBlock(*op.body());
+    const Op *yield = op.body()->terminator();
+    if (!yield || yield->operands().size() != op.results().size())
+      userError(fmt::format("the body of '{}' does not yield its {} results", op.name, op.results().size()));
+    for (size_t i = 0; i < op.results().size(); ++i)
+      slots_[op.result(i)] = slotOf(yield->operands()[i]);
+  }
+
+  /// `renamed` puts other slots in the place of values: how a view is made again on another base.
+  std::vector<int> addCall(const Op &op, const std::unordered_map<const Value *, int> &renamed,
+                           bool returned) {
+    Call call = matchCall(op);
+    CallStep step;
+    step.op = call.op->info.name;
+    step.ambient = ambientIndex(op);
+    step.returned = returned;
+    for (size_t i = 0; i < call.arguments.size(); ++i)
+      step.arguments.push_back(argument(call, i, renamed));
+    for (const Value *result : op.results())
+      step.results.push_back(returned ? plan_.slots++ : newSlot(result));
+    std::vector<int> results = step.results;
+    plan_.steps.push_back(std::move(step));
+    if (call.copyResult)
+      results = {addClone(results.at(0), "contiguous")};
+    if (call.copyResult)
+      slots_[op.result()] = results.at(0);
+    return results;
+  }
+
+  int addClone(int slot, const std::string &format) {
+    CallStep step;
+    step.op = "aten.clone";
+    step.ambient = stateIndex(Ambient{});
+    step.arguments = {{PlanArgument::Kind::Tensor, {}, "", {slot}}, {}};
+    step.arguments[1].scalar.kind = Scalar::Kind::Word;
+    step.arguments[1].scalar.text = format;
+    step.results = {plan_.slots++};
+    plan_.steps.push_back(step);
+    return step.results[0];
+  }
+
+  PlanArgument argument(const Call &call, size_t i, const std::unordered_map<const Value *, int> &renamed) {
+    const CallArgument &given = call.arguments[i];
+    const ir::ArgInfo &info = call.op->info.args[i];
+    std::string where = fmt::format("'{}' op attribute '{}'", call.op->info.name, info.name);
+    PlanArgument argument;
+    if (given.kind == CallArgument::Kind::Literal) {
+      argument.scalar = toScalarData(given.literal, where);
+      toIValue(given.literal, call.op->schema().arguments()[i], call.op->info.name); // raises when it does not fit
+    } else if (given.operand.kind == Operand::Kind::Literal) {
+      argument.kind = PlanArgument::Kind::Number;
+      argument.scalar = toScalarData(given.operand.literal, where);
+      argument.dtype = given.dtype ? ir::dtypeName(*given.dtype) : "";
+    } else if (info.role == ir::ArgInfo::Role::Tensor) {
+      argument.kind = PlanArgument::Kind::Tensor;
+      argument.slots = {slotOf(given.operand, renamed)};
+    } else if (given.operand.kind == Operand::Kind::List) {
+      argument.kind = PlanArgument::Kind::TensorList;
+      for (const Operand &item : given.operand.items)
+        argument.slots.push_back(slotOf(item, renamed));
+    }
+    return argument;
+  }
+
+  int slotOf(const Operand &operand, const std::unordered_map<const Value *, int> &renamed = {}) const {
+    if (operand.kind == Operand::Kind::None)
+      return -1;
+    if (operand.kind != Operand::Kind::Value)
+      userError(fmt::format("graph @{} has a literal where a plan needs a value", graph_.name));
+    if (auto it = renamed.find(operand.value); it != renamed.end())
+      return it->second;
+    return slots_.at(operand.value);
+  }
+
+  uint32_t stateIndex(const Ambient &ambient) {
+    auto it = std::find(plan_.ambients.begin(), plan_.ambients.end(), ambient);
+    if (it == plan_.ambients.end())
+      it = plan_.ambients.insert(it, ambient);
+    return static_cast<uint32_t>(it - plan_.ambients.begin());
+  }
+  uint32_t ambientIndex(const Op &op) { return stateIndex(ambientOf(graph_.states.at(op.state))); }
+
+  // ---- the end of a graph
+
+  void addWriteback(const Op &op) {
+    copySources();
+    const Value *source = op.operands().at(1).value;
+    auto copy = copies_.find(source);
+    WritebackStep step;
+    step.target = slotOf(op.operands().at(0));
+    step.source = copy == copies_.end() ? slots_.at(source) : copy->second;
+    plan_.steps.emplace_back(std::move(step));
+  }
+
+  /// Before the first commit: sources that share memory with a declared value, which a commit may change.
+  void copySources() {
+    if (std::exchange(copied_, true))
+      return;
+    for (const Value *value : returns_.copyFirst)
+      copies_[value] = addClone(slots_.at(value), "preserve");
+  }
+
+  void addReturn(const Op &op) {
+    for (size_t i = 0; i < op.operands().size(); ++i) {
+      auto view = returns_.views.find(i);
+      plan_.outputs.push_back(view == returns_.views.end() ? returnedSlot(op.operands()[i])
+                                                           : addView(view->second));
+    }
+  }
+
+  /// Constants belong to the plan: the caller gets a copy, made for each run.
+  int rootSlot(const Value *value) {
+    int slot = slots_.at(value);
+    bool ours = value->kind == Value::Kind::Const || value->kind == Value::Kind::HostVal;
+    if (!ours)
+      return slot;
+    auto [it, fresh] = returnedConstants_.try_emplace(value, -1);
+    if (fresh)
+      it->second = addClone(slot, "preserve");
+    return it->second;
+  }
+
+  int returnedSlot(const Operand &operand) {
+    return operand.kind == Operand::Kind::Value ? rootSlot(operand.value) : slotOf(operand);
+  }
+
+  int addView(const ReturnedView &view) {
+    const Value *current = view.base;
+    int slot = rootSlot(view.root);
+    for (const ir::ViewStep &step : view.chain) {
+      slot = addCall(*step.op, {{current, slot}}, true).at(step.result);
+      current = step.op->result(step.result);
+    }
+    return slot;
+  }
+
+  // ---- lifetimes
+
+  /// Inputs and constants are held by others and are not released.
+  void findReleases() {
+    std::set<int> seen(plan_.outputs.begin(), plan_.outputs.end());
+    for (const PlanInput &input : plan_.inputs)
+      seen.insert(input.slot);
+    for (const PlanConstant &constant : plan_.constants)
+      seen.insert(constant.slot);
+    for (auto step = plan_.steps.rbegin(); step != plan_.steps.rend(); ++step)
+      std::visit([&](auto &one) { release(one, seen); }, *step);
+  }
+
+  static void release(WritebackStep &step, std::set<int> &seen) {
+    for (int slot : {step.target, step.source})
+      if (seen.insert(slot).second)
+        step.release.push_back(slot);
+  }
+
+  static void release(CallStep &step, std::set<int> &seen) {
+    for (int &slot : step.results)
+      if (!seen.contains(slot))
+        slot = -1;
+    for (const PlanArgument &argument : step.arguments)
+      for (int slot : argument.slots)
+        if (slot != -1 && seen.insert(slot).second)
+          step.release.push_back(slot);
+  }
+
+  const ir::Graph &graph_;
+  Plan plan_;
+  Returns returns_;
+  std::unordered_map<const Value *, int> slots_;
+  std::unordered_map<const Value *, int> copies_;
+  std::unordered_map<const Value *, int> returnedConstants_;
+  bool copied_ = false;
+};
+
+} // namespace
+
+Plan buildPlan(const ir::Graph &graph, const ir::OpCatalog &) { return PlanBuilder(graph).build(); }
+
+} // namespace graphopt::runtime

@@ -1,0 +1,322 @@
+// Plans: what is built from a graph, and that running one gives what the interpreter gives.
+#include "runtime/catalog.h"
+#include "runtime/content.h"
+#include "runtime/execute.h"
+#include "runtime/interpret.h"
+#include "runtime/plan_io.h"
+
+#include "graphopt/error.h"
+#include "ir/parse.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <thread>
+
+namespace graphopt::runtime {
+namespace {
+using at::Tensor;
+
+Plan planOf(const std::string &text) { return buildPlan(ir::parseGraph(text), dispatcherCatalog()); }
+
+std::vector<Tensor> runPlan(const Executor &executor, const Environment &environment) {
+  std::vector<Tensor> inputs;
+  for (const PlanInput &input : executor.plan().inputs)
+    inputs.push_back(environment.at(input.name));
+  return executor.run(inputs);
+}
+
+const CallStep &callAt(const Plan &plan, size_t i) { return std::get<CallStep>(plan.steps.at(i)); }
+
+constexpr const char *kLayers = R"(graph @net version=1 stage=captured form=functional device=cpu {
+  input  %x: f32[3, 8]
+  param  %w: f32[8, 8]
+  buffer %mean: f32[8]
+  const  %k: i64[4] = [0, 2, 4, 6]
+  %h: f32[3, 8] = aten.linear(%x, %w, none)
+  %a, %b: f32[3, 4] = aten.chunk(&%h) {chunks=2, dim=1}
+  %c: f32[3, 8] = aten.cat([%b, %a]) {dim=1}
+  %u: f32[3, 8] = update (%c, %a) {
+    %d: f32[3, 8] = aten.clone(%c)
+    %v: f32[3, 4] = aten.slice.Tensor(&%d) {dim=1, start=0, end=4}
+    aten.mul_.Tensor(&mut %v, %a)
+    yield %d
+  }
+  scope "norm" {amp=bf16, grad=off}
+  %l: bf16[3, 8] = aten.linear(%u, %w, none)
+  scope ""
+  %s: f32[3, 4] = aten.index_select(%u, %k) {dim=1}
+  %m: f32[8] = aten.mean.dim(%u) {dim=[0]}
+  %mean.1: f32[8] = aten.lerp.Scalar(%mean, %m) {weight=0.5}
+  %row: f32[8] = aten.view(&%mean.1) {size=[8]}
+  writeback %mean <- %mean.1
+  return %l, %s, &%row, &%a, %k
+})";
+
+Environment layersInputs() {
+  at::manual_seed(3);
+  return {{"x", at::randn({3, 8})}, {"w", at::randn({8, 8}).requires_grad_(true)}, {"mean", at::zeros({8})}};
+}
+
+TEST(Plan, inputsConstantsAndReleases) {
+  Plan plan = planOf(kLayers);
+  ASSERT_EQ(plan.inputs.size(), 3u);
+  EXPECT_EQ(plan.inputs[0].name, "x");
+  EXPECT_EQ(plan.inputs[2].kind, PlanInput::Kind::State);
+  ASSERT_EQ(plan.constants.size(), 1u);
+  EXPECT_EQ(plan.ambients.size(), 3u); // grad on; autocast; the plain state of copies
+  // %h stays: `return &%a` makes %a on it again. %c: last used by the clone of the update, whose region is inlined.
+  EXPECT_EQ(callAt(plan, 1).op, "aten.chunk");
+  EXPECT_TRUE(callAt(plan, 1).release.empty());
+  EXPECT_EQ(callAt(plan, 3).op, "aten.clone");
+  EXPECT_EQ(callAt(plan, 3).release, callAt(plan, 2).results);
+  EXPECT_EQ(callAt(plan, 5).op, "aten.mul_.Tensor");
+  EXPECT_TRUE(callAt(plan, 5).results.empty());
+}
+
+TEST(Plan, runsAsTheInterpreterDoes) {
+  ir::Graph graph = ir::parseGraph(kLayers);
+  Executor executor(buildPlan(graph, dispatcherCatalog()));
+  for (bool grad : {true, false}) {
+    Environment one = layersInputs(), two = layersInputs();
+    one["w"].requires_grad_(grad);
+    two["w"].requires_grad_(grad);
+    auto expected = interpret(graph, one), actual = runPlan(executor, two);
+    ASSERT_EQ(actual.size(), expected.size());
+    for (size_t i = 0; i < actual.size(); ++i) {
+      EXPECT_TRUE(at::equal(actual[i], expected[i])) << i;
+      EXPECT_EQ(actual[i].requires_grad(), expected[i].requires_grad()) << i;
+      EXPECT_EQ(actual[i].is_view(), expected[i].is_view()) << i;
+    }
+    EXPECT_TRUE(at::equal(one["mean"], two["mean"]));
+    EXPECT_TRUE(actual[2].is_alias_of(two["mean"]));
+    EXPECT_EQ(one["mean"]._version(), two["mean"]._version());
+  }
+}
+
+TEST(Plan, gradientsFlowThroughARun) {
+  Executor executor(planOf(R"(graph @net version=1 stage=captured form=functional device=cpu {
+  input %x: f32[3, 8]
+  param %w: f32[8, 8]
+  %h: f32[3, 8] = aten.linear(%x, %w, none)
+  %y: f32[3, 8] = aten.tanh(%h)
+  return %y
+})"));
+  Environment e = layersInputs();
+  auto out = runPlan(executor, e);
+  out[0].sum().backward();
+  Tensor w = e["w"].detach().requires_grad_(true);
+  at::linear(e["x"], w).tanh().sum().backward();
+  EXPECT_TRUE(at::equal(e["w"].grad(), w.grad()));
+}
+
+TEST(Plan, returnedConstantsAreCopies) {
+  Executor executor(planOf(kLayers));
+  Environment e = layersInputs();
+  runPlan(executor, e)[4].zero_();
+  EXPECT_EQ(runPlan(executor, e)[4].sum().item<int64_t>(), 12);
+}
+
+TEST(Plan, valuesAreFreedAtTheirLastUse) {
+  // Ten tensors of 1 MB in a chain: at most three live at a time.
+  std::string text =
+      "graph @chain version=1 stage=captured form=functional device=cpu {\n  input %x: f32[262144]\n";
+  std::string last = "%x";
+  for (int i = 0; i < 10; ++i) {
+    std::string name = "%v" + std::to_string(i);
+    text += "  " + name + ": f32[262144] = aten.exp(" + last + ")\n";
+    last = name;
+  }
+  Plan plan = planOf(text + "  return " + last + "\n}");
+  size_t released = 0;
+  for (const Step &step : plan.steps)
+    released += std::get<CallStep>(step).release.size();
+  EXPECT_EQ(released, 9u);
+}
+
+TEST(Plan, writebackOrderAndSwap) {
+  Executor executor(planOf(R"(graph @swap version=1 stage=captured form=functional device=cpu {
+  buffer %a: f32[2]
+  buffer %b: f32[2]
+  writeback %a <- %b
+  writeback %b <- %a
+  return &%a
+})"));
+  Environment e = {{"a", at::ones({2})}, {"b", at::zeros({2})}};
+  auto out = runPlan(executor, e);
+  EXPECT_TRUE(out[0].is_same(e["a"]));
+  EXPECT_EQ(e["a"].sum().item<float>(), 0);
+  EXPECT_EQ(e["b"].sum().item<float>(), 2);
+}
+
+TEST(Plan, nothingIsCommittedWhenAnOperatorThrows) {
+  Executor executor(planOf(R"(graph @g version=1 stage=captured form=functional device=cpu {
+  buffer %a: f32[2]
+  input %i: i64[1]
+  %a.1: f32[2] = aten.add.Scalar(%a) {other=1}
+  %y: f32[1] = aten.index_select(%a.1, %i) {dim=0}
+  writeback %a <- %a.1
+  return %y
+})"));
+  Environment e = {{"a", at::zeros({2})}, {"i", at::full({1}, 7, at::kLong)}};
+  EXPECT_THROW(runPlan(executor, e), c10::Error);
+  EXPECT_EQ(e["a"].sum().item<float>(), 0);
+  EXPECT_TRUE(at::GradMode::is_enabled());
+}
+
+TEST(Plan, groupsAndPrimsOfLaterStages) {
+  const char *text = R"(graph @g version=1 stage=fused device=cpu {
+  input %x: bf16[4, 8]
+  %y: f32[4, 1], %n: f32[4, 8] = group "k0" rows (%x) {
+    %0: f32[4, 8] = prim.cast(%x) {dtype=f32}
+    %1: f32[4, 1] = prim.sum(%0) {dim=[1], keepdim=true}
+    %2: f32[4, 8] = prim.broadcast(%1) {size=[4, 8]}
+    %3: f32[4, 8] = prim.div(%0, %2)
+    %4: f32[4, 8] = prim.mul(%3, 0.1)
+    yield %1, %4
+  }
+  %t: f32[8, 4] = prim.transpose(%n) {dims=[1, 0]}
+  return %y, %n, %t
+})";
+  Environment e = {{"x", at::randn({4, 8}, at::kBFloat16)}};
+  auto expected = interpret(ir::parseGraph(text), e), actual = runPlan(Executor(planOf(text)), e);
+  for (size_t i = 0; i < 3; ++i)
+    EXPECT_TRUE(at::equal(actual[i], expected[i])) << i;
+  EXPECT_TRUE(actual[2].is_contiguous());
+}
+
+TEST(Plan, fourThreadsShareOneExecutor) {
+  Executor executor(planOf(kLayers));
+  Environment base = layersInputs();
+  auto expected = runPlan(executor, base);
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(4);
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i) {
+        Environment e = base;
+        e["mean"] = at::zeros({8});
+        auto out = runPlan(executor, e);
+        wrong[t] += !at::equal(out[0], expected[0]) || !at::equal(out[1], expected[1]);
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(wrong, std::vector<int>(4));
+}
+
+std::string failure(const std::string &text) {
+  try {
+    planOf(text);
+  } catch (const Error &error) {
+    EXPECT_EQ(error.kind(), Error::Kind::User);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Plan, whatCannotBePlannedIsSaid) {
+  auto graph = [](const std::string &form, const std::string &body) {
+    return "graph @g version=1 stage=captured form=" + form + " device=cpu {\n" + body + "\n}";
+  };
+  EXPECT_NE(failure(graph("raw", "  input %x: f32[2]\n  return %x")).find("run functionalize"),
+            std::string::npos);
+  EXPECT_NE(
+      failure(graph("functional", "  input %x: f32[2]\n  border #0 read %x\n  return %x")).find("border"),
+      std::string::npos);
+  EXPECT_NE(
+      failure(graph("functional", "  sym B in [1, 4]\n  input %x: f32[B]\n  %y: f32[B, 1] = aten.view(&%x) "
+                                  "{size=[B, 1]}\n  return &%y"))
+          .find("fixed sizes"),
+      std::string::npos);
+  EXPECT_NE(
+      failure(graph("functional", "  input %x: f32[2]\n  %y: f32[2] = aten.bernoulli(%x) {generator=opaque "
+                                  "\"Generator\"}\n  return %y"))
+          .find("cannot be run"),
+      std::string::npos);
+}
+
+TEST(PlanText, returnsEqual) {
+  Plan plan = planOf(kLayers);
+  plan.settings = {true, "high"};
+  plan.constants[0].content.items[0] = {};
+  for (double value : {0.1, -0.0, std::numeric_limits<double>::infinity(),
+                       std::numeric_limits<double>::quiet_NaN(), 5e-324}) {
+    Scalar scalar;
+    scalar.kind = Scalar::Kind::Complex;
+    scalar.real = value;
+    scalar.imaginary = -1;
+    plan.constants[0].content.items.push_back(scalar);
+  }
+  Plan again = planFromJson(toJson(plan));
+  EXPECT_EQ(again, plan);
+  EXPECT_EQ(toJson(again), toJson(plan));
+}
+
+TEST(PlanText, aReadPlanRuns) {
+  Executor one(planOf(kLayers)), two(planFromJson(toJson(one.plan())));
+  Environment a = layersInputs(), b = layersInputs();
+  auto x = runPlan(one, a), y = runPlan(two, b);
+  for (size_t i = 0; i < x.size(); ++i)
+    EXPECT_TRUE(at::equal(x[i], y[i]));
+}
+
+std::string readFailure(const std::string &text) {
+  try {
+    Executor executor(planFromJson(text));
+  } catch (const Error &error) {
+    EXPECT_EQ(error.kind(), Error::Kind::User);
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string replaced(std::string text, const std::string &from, const std::string &to) {
+  size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+TEST(PlanText, foreignTextsAreRefused) {
+  std::string good = toJson(planOf(kLayers));
+  for (std::string text :
+       {std::string(), std::string("{"), std::string("[]"), std::string("null"), std::string("{}"),
+        std::string(R"({"format": "graphopt-plan"})"), good.substr(0, good.size() / 2)})
+    EXPECT_NE(readFailure(text), "no error") << text;
+  EXPECT_NE(readFailure(replaced(good, "\"version\": 1", "\"version\": 2")).find("version is 2"),
+            std::string::npos);
+  EXPECT_NE(readFailure(replaced(good, "\"slots\": ", "\"slots\": 9999999")).find("slots for"),
+            std::string::npos);
+  EXPECT_NE(readFailure(replaced(good, "\"ambient\": 0", "\"ambient\": 77")).find("ambient state 77"),
+            std::string::npos);
+  EXPECT_NE(readFailure(replaced(good, "\"slot\": 0", "\"slot\": -5")).find("slot -5"), std::string::npos);
+  EXPECT_NE(readFailure(replaced(good, "aten.linear", "aten.nothing")).find("aten.nothing"),
+            std::string::npos);
+  EXPECT_NE(readFailure(replaced(good, "aten.linear", "aten.relu")).find("expected 1"), std::string::npos);
+  EXPECT_NE(readFailure(replaced(good, "aten.cat", "aten.add_.Tensor")), "no error");
+  EXPECT_NE(readFailure(replaced(good, "\"kind\": \"tensor\"", "\"kind\": \"purple\"")).find("purple"),
+            std::string::npos);
+  EXPECT_NE(readFailure(replaced(good, "\"dtype\": \"i64\"", "\"dtype\": \"i65\"")).find("i65"),
+            std::string::npos);
+}
+
+TEST(PlanText, noPrefixOrByteFlipCrashes) {
+  std::string good = toJson(planOf(kLayers));
+  for (size_t i = 0; i < good.size(); i += 7) {
+    std::string bent = good;
+    bent[i] = static_cast<char>(bent[i] ^ 0x11);
+    try {
+      Executor executor(planFromJson(bent));
+    } catch (const Error &error) {
+      EXPECT_EQ(error.kind(), Error::Kind::User) << error.what();
+    }
+  }
+}
+
+TEST(PlanText, deepNestingIsRefused) {
+  std::string good = toJson(planOf(kLayers));
+  std::string deep(100000, '[');
+  EXPECT_NE(readFailure(replaced(good, "\"value\": [", "\"value\": [" + deep)), "no error");
+}
+
+} // namespace
+} // namespace graphopt::runtime
