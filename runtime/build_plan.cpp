@@ -198,7 +198,7 @@ private:
     for (const Value *result : op.results())
       step.results.push_back(returned ? plan_.slots++ : newSlot(result));
     std::vector<int> results = step.results;
-    plan_.steps.push_back(std::move(step));
+    plan_.steps.emplace_back(std::move(step));
     if (call.copyResult)
       results = {addClone(results.at(0), "contiguous")};
     if (call.copyResult)
@@ -214,7 +214,7 @@ private:
     step.arguments[1].scalar.kind = Scalar::Kind::Word;
     step.arguments[1].scalar.text = format;
     step.results = {plan_.slots++};
-    plan_.steps.push_back(step);
+    plan_.steps.emplace_back(step);
     return step.results[0];
   }
 
