@@ -9,6 +9,7 @@
 
 #include "ir/effects.h"
 #include "passes/functional_overload.h"
+#include "passes/regions.h"
 #include "passes/rewrite.h"
 
 #include <algorithm>
@@ -181,7 +182,10 @@ std::string onlyRule(const PassContext &context) {
 } // namespace
 
 Changed canonicalize(ir::Graph &graph, PassContext &context) {
-  return Changed(Canonicalizer(graph, context, onlyRule(context)).run());
+  const bool changed = Canonicalizer(graph, context, onlyRule(context)).run();
+  if (changed)
+    tidyCaptures(graph); // a region may have captured an operator's operand and result
+  return Changed(changed);
 }
 
 } // namespace graphopt::passes

@@ -9,6 +9,7 @@
 #include "ir/alias.h"
 #include "ir/compare.h"
 #include "ir/effects.h"
+#include "passes/regions.h"
 
 #include <unordered_map>
 #include <unordered_set>
@@ -94,6 +95,8 @@ private:
 Changed cse(ir::Graph &graph, PassContext &context) {
   Merger merger(graph, context.catalog);
   const int64_t merged = merger.run();
+  if (merged > 0)
+    tidyCaptures(graph); // a region may have captured both of a pair
   context.statistics["operators merged"] += merged;
   context.statistics["operators kept apart because both leave"] += merger.kept();
   return Changed(merged > 0);

@@ -5,6 +5,7 @@
 #include "passes/pass_list.h"
 
 #include "ir/effects.h"
+#include "passes/regions.h"
 
 #include <algorithm>
 
@@ -43,6 +44,8 @@ int64_t removeDead(ir::Graph &graph, ir::Block &block, const ir::OpCatalog *cata
 
 Changed dce(ir::Graph &graph, PassContext &context) {
   const int64_t removed = removeDead(graph, graph.body(), context.catalog);
+  if (removed > 0)
+    tidyCaptures(graph); // an operator inside a region may have been the only reader of a capture
   context.statistics["operators removed"] += removed;
   return Changed(removed > 0);
 }

@@ -21,6 +21,7 @@
 #include "ir/effects.h"
 #include "passes/families.h"
 #include "passes/layout.h"
+#include "passes/regions.h"
 #include "passes/write_rules.h"
 
 #include <algorithm>
@@ -47,7 +48,12 @@ public:
   }
 
   int64_t updates = 0, writebacks = 0;
-  int64_t viewsRemade() const { return families_.viewsRemade() + viewsReturned_; }
+  int64_t viewsRemade() const {
+    int64_t count = families_.viewsRemade();
+    for (const auto &[base, replay] : onCaller_)
+      count += replay.stepsMade();
+    return count;
+  }
 
 private:
   const ir::AliasInfo &aliases() const { return families_.aliases(); }
@@ -63,6 +69,9 @@ private:
     op->setOperands(mapOperands(
         op->operands(), [&](const ir::Operand &operand) { return families_.fresh(operand.value, op); }));
     families_.note(*op);
+    for (ir::Value *view : op->results())
+      if (ir::Value *base = baseOf(view); isCallersMemory(base) && !families_.isWritten(base))
+        onCaller(base).note(view); // stands on the caller's tensor already
   }
 
   /// Batch norm's running statistics: the schema is silent, aten.def is not.
@@ -98,7 +107,7 @@ private:
     for (ir::Value *base : region.bases)
       region.yields.push_back(ir::Operand::of(region.onCopy.at(base).get(base, region.yield)));
     region.yield->setOperands(std::move(region.yields));
-    region.update->setOperands(captures(body));
+    region.update->setOperands(capturesOf(body));
     for (size_t i = 0; i < results.size(); ++i)
       families_.setVersion(i < op->results().size() ? op->result(i) : region.bases[i - op->results().size()],
                            results[i]);
@@ -129,6 +138,10 @@ private:
   }
 
   ir::Value *baseOf(const ir::Value *value) const { return graph_.find(aliases().base(value)->name); }
+
+  Replay &onCaller(ir::Value *base) {
+    return onCaller_.try_emplace(base, graph_, aliases(), base, base).first->second;
+  }
 
   /// A copy of the newest version with the strides of the base.
   void copyBase(ir::Value *base, const ir::Op &op, Region &region) {
@@ -192,35 +205,19 @@ private:
       region.yields.push_back(ir::Operand::of(result));
   }
 
-  /// Every outer value the region reads, in order of first use: a region is isolated.
-  static std::vector<ir::Operand> captures(const ir::Block &body) {
-    std::vector<ir::Operand> found;
-    auto add = [&](const ir::Operand &operand) {
-      const ir::Op *def = operand.value->def;
-      auto isIt = [&](const ir::Operand &known) { return known.value == operand.value; };
-      if ((!def || def->parent() != &body) && std::none_of(found.begin(), found.end(), isIt))
-        found.push_back(ir::Operand::of(operand.value));
-    };
-    for (const auto &op : body)
-      op->forEachValue(add);
-    return found;
-  }
-
   // ---- the end
 
+  /// Returned views first, then the write-backs: all computation stands before the commit. A returned view of
+  /// the caller's tensor is rooted at the tensor itself, so after the commit it shows the new contents.
   void finish(ir::Op *last) {
-    const std::vector<ir::Operand> raw = last->operands();
+    last->setOperands(returned(last->operands(), last));
     for (ir::Value *value : graph_.declarations()) {
       if (!isCallersMemory(value) || !families_.isWritten(value))
         continue;
       graph_.insertBefore(last, ir::Op::Kind::Writeback, "",
                           {ir::Operand::of(value), ir::Operand::of(families_.fresh(value, last))});
-      onCaller_.emplace(value, Replay(graph_, aliases(), value, value));
       ++writebacks;
     }
-    last->setOperands(returned(raw, last));
-    for (const auto &[base, replay] : onCaller_)
-      viewsReturned_ += replay.stepsMade();
   }
 
   std::vector<ir::Operand> returned(std::vector<ir::Operand> operands, ir::Op *last) {
@@ -238,8 +235,7 @@ private:
     ir::Value *value = operand.value;
     ir::Value *base = baseOf(value);
     if (isCallersMemory(base) && value->type.isTensor()) {
-      auto written = onCaller_.find(base);
-      ir::Value *own = written == onCaller_.end() ? value : written->second.get(value, last);
+      ir::Value *own = families_.isWritten(base) ? onCaller(base).get(value, last) : value;
       return ir::Operand::of(own, ir::Mark::Alias);
     }
     if (base->isDeclared() && base->type.isTensor() && !families_.isWritten(base))
