@@ -1,0 +1,80 @@
+// toolMain: picks the command, parses its flags, and turns every failure into one error on standard error and
+// exit status 1. Commands throw; only this file prints errors and decides the status.
+#include <graphopt/tool.h>
+
+#include "tools/command.h"
+
+#include <graphopt/error.h>
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include <iostream>
+#include <map>
+
+namespace graphopt {
+namespace {
+
+int fail(const std::string &text) {
+  std::cout.flush();
+  fmt::print(stderr, "graphopt: error: {}\n", text);
+  return 1;
+}
+
+/// LibTorch's errors carry a C++ backtrace after the first lines; users want what the operator said.
+std::string firstLine(const std::string &text) { return text.substr(0, text.find('\n')); }
+
+/// CLI11 wants to exit; help and version go to standard output with status 0, all else is a user's mistake.
+int parseFailed(const CLI::App &app, const CLI::ParseError &error) {
+  if (error.get_exit_code() == 0) {
+    app.exit(error, std::cout, std::cerr);
+    return 0;
+  }
+  std::string command = app.get_subcommands().empty() ? "" : " " + app.get_subcommands().front()->get_name();
+  return fail(fmt::format("{} (see graphopt{} --help)", firstLine(error.what()), command));
+}
+
+std::map<const CLI::App *, tools::Run> addCommands(CLI::App &app) {
+  std::map<const CLI::App *, tools::Run> runs;
+#define COMMAND(function, name, help)                                                                        \
+  {                                                                                                          \
+    CLI::App *command = app.add_subcommand(name, help);                                                      \
+    runs[command] = tools::function(*command);                                                               \
+  }
+#include "tools/commands.def"
+#undef COMMAND
+  return runs;
+}
+
+int runTool(int argc, char **argv) {
+  CLI::App app("graphopt: capture, optimise and run LibTorch programs");
+  app.name("graphopt");
+  app.set_version_flag("--version", GRAPHOPT_VERSION);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(36);
+  const auto runs = addCommands(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    return parseFailed(app, error);
+  }
+  return runs.at(app.get_subcommands().front())();
+}
+
+} // namespace
+
+int toolMain(int argc, char **argv) {
+  try {
+    return runTool(argc, argv);
+  } catch (const Error &error) {
+    return fail(error.what());
+  } catch (const c10::Error &error) {
+    return fail(firstLine(error.what_without_backtrace()));
+  } catch (const std::bad_alloc &) {
+    return fail("out of memory");
+  } catch (const std::exception &error) {
+    return fail(firstLine(error.what()));
+  }
+}
+
+} // namespace graphopt
