@@ -272,7 +272,7 @@ std::string Graph::freshName(std::string_view base) {
   return candidate;
 }
 
-Value *Graph::newValue(std::string valueName, Type type) {
+Value *Graph::newValue(const std::string &valueName, Type type) {
   GO_ASSERT(!names_->values.contains(valueName), "value name used twice: " + valueName);
   auto value = std::make_unique<Value>();
   value->name = valueName;
@@ -285,15 +285,15 @@ Value *Graph::newValue(std::string valueName, Type type) {
   return values_.back().get();
 }
 
-Value *Graph::declare(Value::Kind kind, std::string valueName, Type type) {
+Value *Graph::declare(Value::Kind kind, const std::string &valueName, Type type) {
   GO_ASSERT(kind != Value::Kind::Result, "a result is declared by its op");
-  Value *value = newValue(std::move(valueName), std::move(type));
+  Value *value = newValue(valueName, std::move(type));
   value->kind = kind;
   declarations_.push_back(value);
   return value;
 }
 
-Value *Graph::addResult(Op *op, std::string valueName, Type type) {
+Value *Graph::addResult(Op *op, const std::string &valueName, Type type) {
   Value *value = newValue(freshName(valueName), std::move(type));
   value->def = op;
   value->resultIndex = op->results_.size();

@@ -209,7 +209,7 @@ public:
   // ---- building
   /// `base`, or `base.1`, `base.2` ... : a name no value of this graph has had.
   std::string freshName(std::string_view base);
-  Value *declare(Value::Kind kind, std::string name, Type type);
+  Value *declare(Value::Kind kind, const std::string &name, Type type);
   /// Appends to `block`, or inserts before `before` when given. Result names are made fresh.
   struct ResultSpec {
     std::string name;
@@ -221,7 +221,7 @@ public:
                    std::vector<NamedAttr> attrs = {}, const std::vector<ResultSpec> &results = {});
   /// The body of a Group or Update op, made on first use.
   Block &makeBody(Op *op);
-  Value *addResult(Op *op, std::string name, Type type);
+  Value *addResult(Op *op, const std::string &name, Type type);
 
   // ---- changing
   void replaceAllUses(Value *from, Value *to);
@@ -232,7 +232,7 @@ public:
   Graph clone() const;
 
 private:
-  Value *newValue(std::string name, Type type);
+  Value *newValue(const std::string &name, Type type);
   Op *insert(Block &block, Block::List::iterator at, Op::Kind kind, std::string opName,
              std::vector<Operand> operands, std::vector<NamedAttr> attrs,
              const std::vector<ResultSpec> &results);
