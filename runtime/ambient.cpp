@@ -7,10 +7,12 @@
 
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
+#include <algorithm>
 #include <c10/core/AutogradState.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace graphopt::runtime {
 namespace {
@@ -64,12 +66,32 @@ std::string_view wordOf(at::Float32MatmulPrecision precision) {
   return "highest";
 }
 
+std::string_view deterministicWord(const at::Context &context) {
+  if (!context.deterministicAlgorithms())
+    return "off";
+  return context.deterministicAlgorithmsWarnOnly() ? "warn" : "on";
+}
+
 void apply(const Settings &settings) {
   at::Context &context = at::globalContext();
-  if (settings.deterministic && *settings.deterministic != context.deterministicAlgorithms())
-    context.setDeterministicAlgorithms(*settings.deterministic, context.deterministicAlgorithmsWarnOnly());
+  if (!settings.deterministic.empty() && settings.deterministic != deterministicWord(context))
+    context.setDeterministicAlgorithms(settings.deterministic != "off", settings.deterministic == "warn");
   if (!settings.matmul.empty() && settings.matmul != wordOf(context.float32MatmulPrecision()))
     context.setFloat32MatmulPrecision(settings.matmul);
+}
+
+template <size_t N> bool isOneOf(std::string_view word, const std::string_view (&words)[N]) {
+  return word.empty() || std::find(std::begin(words), std::end(words), word) != std::end(words);
+}
+constexpr std::string_view kDeterministic[] = {"off", "on", "warn"};
+constexpr std::string_view kMatmul[] = {"highest", "high", "medium"};
+
+template <size_t N>
+std::string settingWord(const ir::NamedAttr &setting, const std::string_view (&words)[N]) {
+  if (setting.value.kind() != ir::Attr::Kind::Word || !isOneOf(setting.value.text(), words))
+    userError(fmt::format("setting {}={} is not understood: expected one of {}", setting.name,
+                          toString(setting.value), fmt::join(words, ", ")));
+  return setting.value.text();
 }
 
 } // namespace
@@ -147,9 +169,9 @@ void AmbientScope::enter(const Ambient &ambient, bool belowAutograd) {
 }
 
 SettingsScope::SettingsScope(const Settings &settings) {
-  at::Context &context = at::globalContext();
-  if (settings.deterministic)
-    previous_.deterministic = context.deterministicAlgorithms();
+  const at::Context &context = at::globalContext();
+  if (!settings.deterministic.empty())
+    previous_.deterministic = deterministicWord(context);
   if (!settings.matmul.empty())
     previous_.matmul = wordOf(context.float32MatmulPrecision());
   apply(settings);
@@ -157,19 +179,17 @@ SettingsScope::SettingsScope(const Settings &settings) {
 
 SettingsScope::~SettingsScope() { apply(previous_); }
 
+bool isValid(const Settings &settings) {
+  return isOneOf(settings.deterministic, kDeterministic) && isOneOf(settings.matmul, kMatmul);
+}
+
 Settings settingsOf(const ir::Graph &graph) {
   Settings settings;
   for (const ir::NamedAttr &setting : graph.settings) {
     if (setting.name == "deterministic")
-      settings.deterministic = onOff(setting);
-    if (setting.name != "matmul")
-      continue;
-    for (std::string_view word : {"highest", "high", "medium"})
-      if (setting.value.isWord(word))
-        settings.matmul = word;
-    if (settings.matmul.empty())
-      userError(fmt::format("setting matmul={} is not understood: expected highest, high or medium",
-                            toString(setting.value)));
+      settings.deterministic = settingWord(setting, kDeterministic);
+    else if (setting.name == "matmul")
+      settings.matmul = settingWord(setting, kMatmul);
   }
   return settings;
 }

@@ -43,6 +43,9 @@ private:
   Settings previous_;
 };
 
+/// True when each word is one that SettingsScope knows, or empty.
+bool isValid(const Settings &settings);
+
 /// The switches of a graph's header; words of other meanings are left to others.
 Settings settingsOf(const ir::Graph &graph);
 

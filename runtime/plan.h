@@ -51,10 +51,10 @@ struct Ambient {
   bool operator==(const Ambient &) const = default;
 };
 
-/// Switches of the process that change numbers; what is not said stays as it is.
+/// Switches of the process that change numbers, as words; "" is not said and stays as it is.
 struct Settings {
-  std::optional<bool> deterministic;
-  std::string matmul; // highest, high, medium; "" = not said
+  std::string deterministic; // off, on, warn
+  std::string matmul;        // highest, high, medium
   bool operator==(const Settings &) const = default;
 };
 

@@ -198,18 +198,11 @@ PlanConstant readConstant(const Json &json) {
 }
 
 Json write(const Settings &settings) {
-  Json json = {{"matmul", settings.matmul}};
-  if (settings.deterministic)
-    json["deterministic"] = *settings.deterministic;
-  return json;
+  return {{"deterministic", settings.deterministic}, {"matmul", settings.matmul}};
 }
 
 Settings readSettings(const Json &json) {
-  Settings settings;
-  settings.matmul = json.at("matmul").get<std::string>();
-  if (json.contains("deterministic"))
-    settings.deterministic = json.at("deterministic").get<bool>();
-  return settings;
+  return {json.at("deterministic").get<std::string>(), json.at("matmul").get<std::string>()};
 }
 
 Plan read(const Json &json) {

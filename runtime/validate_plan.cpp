@@ -1,4 +1,5 @@
 // A plan that passes here cannot make the executor touch a slot that does not exist or holds nothing.
+#include "runtime/ambient.h"
 #include "runtime/plan_io.h"
 
 #include "graphopt/error.h"
@@ -24,6 +25,9 @@ public:
     filled_.resize(static_cast<size_t>(plan_.slots));
     if (!ir::parseDevice(plan_.device))
       fail("device '" + plan_.device + "' is none");
+    if (!isValid(plan_.settings))
+      fail(fmt::format("settings deterministic '{}', matmul '{}'", plan_.settings.deterministic,
+                       plan_.settings.matmul));
     for (const Ambient &ambient : plan_.ambients)
       if (ambient.autocast && !ir::parseDType(ambient.autocastDtype))
         fail("autocast dtype '" + ambient.autocastDtype + "' is none");

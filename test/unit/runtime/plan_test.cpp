@@ -64,7 +64,8 @@ TEST(Plan, inputsConstantsAndReleases) {
   EXPECT_EQ(plan.inputs[2].kind, PlanInput::Kind::State);
   ASSERT_EQ(plan.constants.size(), 1u);
   EXPECT_EQ(plan.ambients.size(), 3u); // grad on; autocast; the plain state of copies
-  // %h stays: `return &%a` makes %a on it again. %c: last used by the clone of the update, whose region is inlined.
+  // %h stays: `return &%a` makes %a on it again. %c: last used by the clone of the update, whose region is
+  // inlined.
   EXPECT_EQ(callAt(plan, 1).op, "aten.chunk");
   EXPECT_TRUE(callAt(plan, 1).release.empty());
   EXPECT_EQ(callAt(plan, 3).op, "aten.clone");
@@ -237,7 +238,7 @@ TEST(Plan, whatCannotBePlannedIsSaid) {
 
 TEST(PlanText, returnsEqual) {
   Plan plan = planOf(kLayers);
-  plan.settings = {true, "high"};
+  plan.settings = {"warn", "high"};
   plan.constants[0].content.items[0] = {};
   for (double value : {0.1, -0.0, std::numeric_limits<double>::infinity(),
                        std::numeric_limits<double>::quiet_NaN(), 5e-324}) {
@@ -289,6 +290,8 @@ TEST(PlanText, foreignTextsAreRefused) {
   EXPECT_NE(readFailure(replaced(good, "\"ambient\": 0", "\"ambient\": 77")).find("ambient state 77"),
             std::string::npos);
   EXPECT_NE(readFailure(replaced(good, "\"slot\": 0", "\"slot\": -5")).find("slot -5"), std::string::npos);
+  EXPECT_NE(readFailure(replaced(good, "\"matmul\": \"\"", "\"matmul\": \"fast\"")).find("fast"),
+            std::string::npos);
   EXPECT_NE(readFailure(replaced(good, "aten.linear", "aten.nothing")).find("aten.nothing"),
             std::string::npos);
   EXPECT_NE(readFailure(replaced(good, "aten.linear", "aten.relu")).find("expected 1"), std::string::npos);
