@@ -53,10 +53,9 @@ at::Tensor tensorFor(const Value &value, const Environment &environment, const C
                      const SymValues &syms) {
   if (auto it = environment.find(value.name); it != environment.end())
     return it->second;
-  bool hasContent = value.kind == Value::Kind::Const || value.kind == Value::Kind::HostVal;
-  if (hasContent && value.contentHash.empty())
+  if (!value.content.isNone())
     return tensorFromContent(value.type, value.content, syms);
-  if (hasContent && loader)
+  if (!value.contentHash.empty() && loader)
     return loader(value);
   return {};
 }

@@ -116,7 +116,7 @@ private:
     for (const Value *value : graph_.declared(kind)) {
       if (!value->hasUses())
         continue;
-      if (!value->contentHash.empty())
+      if (value->content.isNone())
         plan_.inputs.push_back({PlanInput::Kind::Constant, value->name, newSlot(value)});
       else
         plan_.constants.push_back(constantOf(*value));
@@ -249,7 +249,13 @@ private:
       userError(fmt::format("graph @{} has a literal where a plan needs a value", graph_.name));
     if (auto it = renamed.find(operand.value); it != renamed.end())
       return it->second;
-    return slots_.at(operand.value);
+    return slotOf(*operand.value);
+  }
+
+  int slotOf(const Value &value) const {
+    auto it = slots_.find(&value);
+    GO_ASSERT(it != slots_.end(), "value used before its definition: " + value.name);
+    return it->second;
   }
 
   uint32_t stateIndex(const Ambient &ambient) {
@@ -268,7 +274,7 @@ private:
     auto copy = copies_.find(source);
     WritebackStep step;
     step.target = slotOf(op.operands().at(0));
-    step.source = copy == copies_.end() ? slots_.at(source) : copy->second;
+    step.source = copy == copies_.end() ? slotOf(*source) : copy->second;
     plan_.steps.emplace_back(std::move(step));
   }
 
@@ -277,7 +283,7 @@ private:
     if (std::exchange(copied_, true))
       return;
     for (const Value *value : returns_.copyFirst)
-      copies_[value] = addClone(slots_.at(value), "preserve");
+      copies_[value] = addClone(slotOf(*value), "preserve");
   }
 
   void addReturn(const Op &op) {
@@ -290,7 +296,7 @@ private:
 
   /// Constants belong to the plan: the caller gets a copy, made for each run.
   int rootSlot(const Value *value) {
-    int slot = slots_.at(value);
+    int slot = slotOf(*value);
     bool ours = value->kind == Value::Kind::Const || value->kind == Value::Kind::HostVal;
     if (!ours)
       return slot;

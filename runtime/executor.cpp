@@ -168,17 +168,23 @@ private:
   /// afterwards.
   static void moveLastUses(PreparedCall &call) {
     std::erase_if(call.release, [&](int slot) {
-      PreparedArgument *last = nullptr;
-      for (PreparedArgument &argument : call.arguments) {
-        if (argument.slot == slot)
-          last = &argument;
-        if (std::find(argument.slots.begin(), argument.slots.end(), slot) != argument.slots.end())
-          last = nullptr, argument.slot = -1;
-      }
+      PreparedArgument *last = lastPlainUse(call, slot);
       if (last)
         last->kind = PreparedArgument::Kind::LastUse;
       return last != nullptr;
     });
+  }
+
+  /// nullptr when a list after it, or only a list, uses the slot.
+  static PreparedArgument *lastPlainUse(PreparedCall &call, int slot) {
+    PreparedArgument *last = nullptr;
+    for (PreparedArgument &argument : call.arguments) {
+      if (argument.slot == slot)
+        last = &argument;
+      else if (std::find(argument.slots.begin(), argument.slots.end(), slot) != argument.slots.end())
+        last = nullptr;
+    }
+    return last;
   }
 
   const CallStep &step_;
