@@ -1,4 +1,5 @@
-// The parser's statements: graph header, declarations, guards, state lines, operations; and its recovery.
+// The parser's frame: tokens, errors and recovery, graphs and their headers, blocks of statements, the entry
+// points.
 #include "ir/parse.h"
 #include "ir/parser.h"
 #include "ir/quote.h"
@@ -46,6 +47,7 @@ Token Parser::take() {
   if (failed_ || stopped_)
     return token_;
   line_ = token_.loc.line;
+  afterTaken_ = {line_, token_.loc.column + token_.loc.length, 1};
   Token taken = std::move(token_);
   advance();
   return taken;
@@ -61,6 +63,8 @@ bool Parser::accept(std::string_view punct) {
 void Parser::unexpected(std::string_view expected) {
   if (token_.kind == Token::Kind::Error)
     return error(token_.loc, token_.value);
+  if (token_.loc.line > line_ && line_ == afterTaken_.line) // what is missing is missing on the line before
+    return error(afterTaken_, fmt::format("expected {}, got the end of the line", expected));
   error(token_.loc, fmt::format("expected {}, got {}", expected, describe(token_)));
 }
 
@@ -182,18 +186,17 @@ std::optional<Graph> Parser::graph() {
 
 void Parser::header() {
   graph_->name = expectName(Token::Kind::GraphName, "the graph's name, as in @main");
-  std::vector<std::string> seen;
+  std::unordered_set<std::string> seen;
   while (token_.kind == Token::Kind::Ident || token_.kind == Token::Kind::String) {
     Loc loc = token_.loc;
     std::string key = expectKey("a key of the header");
     expect("=", "after a key of the header");
-    if (std::find(seen.begin(), seen.end(), key) != seen.end())
+    if (!seen.insert(key).second)
       error(loc, fmt::format("'{}' is given twice", key));
     Loc valueLoc = token_.loc;
     Attr value = literal();
     if (!failed_)
       setting(key, valueLoc, value);
-    seen.push_back(std::move(key));
   }
   if (graph_->stage != Stage::Captured)
     graph_->form = Form::Functional;
@@ -257,271 +260,6 @@ void Parser::statement(Block &block) {
   if (atWord("scope"))
     return scopeLine();
   operation(block);
-}
-
-// ---- lines that are no operations
-
-void Parser::symLine() {
-  take();
-  Loc loc = token_.loc;
-  std::string name(token_.text);
-  if (token_.kind != Token::Kind::Ident || !isSymName(name))
-    return unexpected("a sym, which starts with a capital letter");
-  take();
-  auto bound = [&](int64_t infinite, std::string_view word) {
-    bool isInf = atWord(word) || (token_.kind == Token::Kind::Float && token_.text == word);
-    return isInf ? (take(), infinite) : expectInt("an integer or inf");
-  };
-  if (!atWord("in"))
-    return unexpected("'in' and the sym's range");
-  take();
-  expect("[", "to begin the range");
-  Sym sym{name, {}};
-  sym.range.lo = bound(DimRange::kNegInf, "-inf");
-  expect(",", "between the bounds");
-  sym.range.hi = bound(DimRange::kInf, "inf");
-  expect("]", "to end the range");
-  if (!failed_ &&
-      (sym.range.lo > sym.range.hi || sym.range.lo == DimRange::kInf || sym.range.hi == DimRange::kNegInf))
-    error(loc, fmt::format("the range of '{}' is empty", name));
-  auto [known, isNew] = syms_.try_emplace(name, loc);
-  if (!isNew)
-    return error(loc, fmt::format("'{}' is declared twice", name),
-                 {{known->second, fmt::format("'{}' is declared here", name)}});
-  graph_->syms.push_back(std::move(sym)); // a wrong range is reported, its uses need no message
-}
-
-void Parser::declaration(Value::Kind kind) {
-  take();
-  Loc loc = token_.loc;
-  std::string name = expectName(Token::Kind::ValueName, "a value, as %x");
-  expect(":", "and the type");
-  Type declared = type();
-  Attr content;
-  std::string hash;
-  if (kind == Value::Kind::HostVal || kind == Value::Kind::Const) {
-    expect("=", "and the content");
-    if (atWord("file")) {
-      take();
-      hash = expectName(Token::Kind::String, "the hash that names the file, quoted");
-    } else {
-      content = literal();
-    }
-  }
-  if (failed_) {
-    broken_.insert(name);
-    return;
-  }
-  if (!define(name, loc))
-    return;
-  pending_.erase(name);
-  Value *value = graph_->declare(kind, std::move(name), std::move(declared));
-  value->loc = loc;
-  value->content = std::move(content);
-  value->contentHash = std::move(hash);
-}
-
-void Parser::guardLine() {
-  take();
-  Guard guard;
-  guard.loc = token_.loc;
-  expect("#", "and the guard's number");
-  guard.number = number("the guard's number");
-  guard.kind = expectKey("the guard's kind, as meta");
-  if (accept("("))
-    guard.operands = operandList(")", "to end the operands");
-  for (const Operand &operand : guard.operands)
-    if (operand.isValue() && operand.value && operand.value->isResult())
-      return error(operand.loc, "a guard is checked before the graph runs: it can name declared values only",
-                   {declaredHere(*operand.value)});
-  using enum Guard::Cmp;
-  constexpr Guard::Cmp kAll[] = {Eq, Ne, Le, Lt, Ge, Gt, In};
-  auto cmp = std::find_if(std::begin(kAll), std::end(kAll),
-                          [&](Guard::Cmp c) { return token_.text == toString(c); });
-  if (cmp == std::end(kAll))
-    return unexpected("a comparison, as ==");
-  take();
-  guard.cmp = *cmp;
-  if (token_.kind == Token::Kind::Ident && ahead_.is("["))
-    guard.expected = type();
-  else
-    guard.expected = literal();
-  if (!failed_)
-    graph_->guards.push_back(std::move(guard));
-}
-
-void Parser::scopeLine() {
-  take();
-  OpState state;
-  state.scopeGuessed = accept("~");
-  state.scope = expectName(Token::Kind::String, "the module's path, quoted");
-  state.ambient = attributes();
-  if (!failed_)
-    state_ = graph_->intern(state);
-}
-
-int Parser::number(std::string_view what) {
-  Loc loc = token_.loc;
-  int64_t value = expectInt(what);
-  if (value < 0 || value > std::numeric_limits<int>::max())
-    error(loc, fmt::format("{} is no number of a line", value));
-  return static_cast<int>(value);
-}
-
-// ---- operations
-
-void Parser::operation(Block &block) {
-  std::vector<Result> results = this->results();
-  Loc loc = token_.loc;
-  Head head = this->head();
-  bool ends =
-      head.kind == Op::Kind::Writeback || head.kind == Op::Kind::Return || head.kind == Op::Kind::Yield;
-  if (ends && !results.empty())
-    error(loc, "this operation has no results");
-  if (!failed_)
-    return build(block, head, results, loc);
-  for (const Result &result : results) {
-    pending_.erase(result.name);
-    broken_.insert(result.name);
-  }
-}
-
-/// "%a, %b: f32[2], %n: int =", or nothing.
-std::vector<Parser::Result> Parser::results() {
-  std::vector<Result> results;
-  size_t typed = 0; // how many have their type
-  if (token_.kind != Token::Kind::ValueName)
-    return results;
-  do {
-    Loc loc = token_.loc;
-    std::string name = expectName(Token::Kind::ValueName, "a result, as %x");
-    if (!failed_ && define(name, loc))
-      results.push_back({std::move(name), loc, {}});
-    if (!accept(":"))
-      continue;
-    Type shared = type();
-    for (; typed < results.size(); ++typed)
-      results[typed].type = shared;
-  } while (accept(","));
-  if (typed < results.size())
-    unexpected("':' and the type of the result");
-  expect("=", "and the operation");
-  return results;
-}
-
-Parser::Head Parser::head() {
-  if (atWord("group"))
-    return regionHead(Op::Kind::Group);
-  if (atWord("update"))
-    return regionHead(Op::Kind::Update);
-  if (atWord("border"))
-    return borderHead();
-  if (atWord("writeback"))
-    return writebackHead();
-  Head head;
-  if (atWord("return") || atWord("yield")) {
-    head.kind = atWord("return") ? Op::Kind::Return : Op::Kind::Yield;
-    take();
-    head.operands = bareOperands();
-    return head;
-  }
-  bool isQuoted = token_.kind == Token::Kind::String;
-  bool hasNamespace =
-      token_.kind == Token::Kind::Ident && token_.text.find_first_of(".:") != token_.text.npos;
-  if (!isQuoted && !hasNamespace) {
-    unexpected("an operation, as aten.add.Tensor");
-    return head;
-  }
-  Token name = take();
-  head.name = isQuoted ? name.value : std::string(name.text);
-  expect("(", "to begin the operands");
-  head.operands = operandList(")", "to end the operands");
-  head.attrs = attributes();
-  return head;
-}
-
-/// group "name" kind (operands) with {attrs} { ... }, and update likewise.
-Parser::Head Parser::regionHead(Op::Kind kind) {
-  Head head;
-  head.kind = kind;
-  take();
-  bool isGroup = kind == Op::Kind::Group;
-  if (isGroup || token_.kind == Token::Kind::String)
-    head.name = expectName(Token::Kind::String, "the group's name, quoted");
-  if (isGroup && !at("("))
-    head.groupKind = expectKey("the group's kind, as rows");
-  expect("(", "to begin the values that the body uses");
-  head.operands = operandList(")", "to end the values that the body uses");
-  if (atWord("with")) {
-    take();
-    head.attrs = attributes();
-  }
-  head.open = token_.loc;
-  expect("{", "to begin the body");
-  return head;
-}
-
-/// border #0 read %nz reason="nonzero" seq=7
-Parser::Head Parser::borderHead() {
-  Head head;
-  head.kind = Op::Kind::Border;
-  take();
-  expect("#", "and the border's number");
-  head.number = number("the border's number");
-  head.name = expectKey("what happened, as read");
-  if (token_.kind == Token::Kind::ValueName || at("&") || at("["))
-    head.operands = bareOperands();
-  auto isKey = [](const Token &t) { return t.kind == Token::Kind::Ident || t.kind == Token::Kind::String; };
-  while (isKey(token_) && ahead_.is("="))
-    head.attrs.push_back(attribute());
-  return head;
-}
-
-Parser::Head Parser::writebackHead() {
-  Head head;
-  head.kind = Op::Kind::Writeback;
-  take();
-  head.operands.push_back(operand());
-  expect("<-", "and the new value");
-  head.operands.push_back(operand());
-  return head;
-}
-
-void Parser::build(Block &block, const Head &head, const std::vector<Result> &results, Loc loc) {
-  Op *op = graph_->append(block, head.kind, head.name, head.operands, head.attrs);
-  op->groupKind = head.groupKind;
-  op->number = head.number;
-  op->loc = loc;
-  bool isRegion = head.kind == Op::Kind::Group || head.kind == Op::Kind::Update;
-  if (isRegion || head.kind == Op::Kind::Call)
-    op->state = state_;
-  if (isRegion && deeper()) {
-    this->block(graph_->makeBody(op), head.open);
-    --depth_;
-  }
-  for (const Result &result : results) {
-    pending_.erase(result.name);
-    graph_->addResult(op, result.name, result.type)->loc = result.loc;
-  }
-}
-
-/// Claims the name; the caller makes the value and takes the name out of pending_.
-bool Parser::define(const std::string &name, Loc loc) {
-  const Value *known = graph_->find(name);
-  auto pending = pending_.find(name);
-  if (!known && pending == pending_.end()) {
-    pending_.emplace(name, loc);
-    return true;
-  }
-  Note note = known ? declaredHere(*known)
-                    : Note{pending->second, fmt::format("'{}' is defined here", valueText(name))};
-  error(loc, fmt::format("'{}' is defined twice", valueText(name)), {note});
-  return false;
-}
-
-Note Parser::declaredHere(const Value &value) const {
-  return {value.loc,
-          fmt::format("'{}' is {} here", valueText(value.name), value.isResult() ? "defined" : "declared")};
 }
 
 // ---- the entry points

@@ -183,11 +183,11 @@ std::vector<NamedAttr> Parser::attributes() {
   if (!accept("{"))
     return attrs;
   ++openAttrs_;
+  std::unordered_set<std::string> seen;
   do {
     Loc loc = token_.loc;
     attrs.push_back(attribute());
-    auto same = [&](const NamedAttr &a) { return a.name == attrs.back().name; };
-    if (!failed_ && std::find_if(attrs.begin(), attrs.end() - 1, same) != attrs.end() - 1)
+    if (!seen.insert(attrs.back().name).second)
       error(loc, fmt::format("attribute '{}' is given twice", attrs.back().name));
   } while (accept(","));
   expect("}", "to end the attributes");
@@ -279,7 +279,7 @@ std::vector<Operand> Parser::operandList(std::string_view close, std::string_vie
 
 std::vector<Operand> Parser::bareOperands() {
   std::vector<Operand> operands;
-  if (at("}"))
+  if (at("}") || token_.kind == Token::Kind::End)
     return operands;
   do
     operands.push_back(operand());

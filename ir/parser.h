@@ -40,16 +40,20 @@ private:
   void recover();
   void advance();
 
-  // ---- statements (parse.cpp)
+  // ---- graphs and blocks (parse.cpp)
   std::optional<Graph> graph();
   void header();
   void setting(const std::string &key, Loc loc, const Attr &value);
   void block(Block &block, Loc open);
   void statement(Block &block);
+
+  // ---- lines (parse_lines.cpp)
   void symLine();
   void declaration(Value::Kind kind);
   void guardLine();
   void scopeLine();
+
+  // ---- operations (parse_ops.cpp)
   struct Result {
     std::string name;
     Loc loc;
@@ -103,8 +107,9 @@ private:
   Lexer lexer_;
   Token token_; // the one to decide on; the end of the text after an error
   Token ahead_;
-  Token held_;   // the token that an error hides
-  int line_ = 0; // of the last token taken
+  Token held_;     // the token that an error hides
+  int line_ = 0;   // of the last token taken
+  Loc afterTaken_; // where it ends
   size_t errors_ = 0;
   bool failed_ = false;
   bool stopped_ = false; // nothing sensible can follow: too many errors, an unclosed graph

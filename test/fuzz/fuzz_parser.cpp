@@ -3,9 +3,11 @@
 #include "ir/compare.h"
 #include "ir/parse.h"
 #include "ir/print.h"
+#include "ir/verify.h"
 
 #include <cstdio>
 #include <cstdlib>
+#include <graphopt/error.h>
 
 using namespace graphopt::ir;
 
@@ -15,6 +17,17 @@ void require(bool holds, const char *what, const std::string &text) {
     return;
   std::fprintf(stderr, "%s:\n%s\n", what, text.c_str());
   std::abort();
+}
+
+/// Sizes beyond 64 bits are the user's mistake and may be thrown; anything else is ours.
+void judge(const Graph &graph) {
+  Diagnostics diagnostics;
+  try {
+    verify(graph, diagnostics);
+  } catch (const graphopt::Error &error) {
+    require(error.kind() == graphopt::Error::Kind::User, error.what(), print(graph));
+  }
+  diagnostics.render();
 }
 
 std::string printed(const std::vector<Graph> &graphs) {
@@ -43,6 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     std::string found = difference(a, b, {.names = true});
     require(found.empty(), "another graph", found + "\n" + text);
     require(structuralHash(a) == structuralHash(b), "another hash", text);
+    judge(a);
     require(difference(a, a.clone(), {.names = true}).empty(), "another clone", text);
   }
   return 0;
