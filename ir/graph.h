@@ -36,11 +36,13 @@ struct Loc {
   int length = 0;
 };
 
-/// What the result or the call does to an operand: nothing, a result may alias it (&), the op writes it (&mut).
+/// What the result or the call does to an operand: nothing, a result may alias it (&), the op writes it
+/// (&mut).
 enum class Mark { None, Alias, Write };
 
-/// One operand: a value, a missing optional tensor, a list of operands, or a literal (prims and guards). A literal
-/// list is a List of literals and a literal none is None, so brackets and `none` mean one thing in the text.
+/// One operand: a value, a missing optional tensor, a list of operands, or a literal (prims and guards). A
+/// literal list is a List of literals and a literal none is None, so brackets and `none` mean one thing in
+/// the text.
 struct Operand {
   enum class Kind { None, Value, List, Literal };
   Kind kind = Kind::None;
@@ -89,8 +91,8 @@ std::string_view toString(Value::Kind kind); // the declaration's keyword; "" fo
 
 /// The ambient state and module an operator was called under; interned per graph.
 struct OpState {
-  std::string scope;           // "layer1.0.conv1"; empty at the top
-  bool scopeGuessed = false;   // printed with '~': inherited, not known
+  std::string scope;              // "layer1.0.conv1"; empty at the top
+  bool scopeGuessed = false;      // printed with '~': inherited, not known
   std::vector<NamedAttr> ambient; // only what differs from the default: amp=bf16, grad=off, inference=on
   bool operator==(const OpState &) const = default;
 };
@@ -99,7 +101,8 @@ class Op {
 public:
   enum class Kind { Call, Group, Update, Border, Writeback, Return, Yield };
   const Kind kind;
-  /// Call: "aten.add_.Tensor", "prim.add", "mylib::foo.overload". Group: its name. Border: what happened (read).
+  /// Call: "aten.add_.Tensor", "prim.add", "mylib::foo.overload". Group: its name. Border: what happened
+  /// (read).
   std::string name;
   std::vector<NamedAttr> attrs;
   std::string groupKind; // Group: point, rows, cols ...
@@ -111,9 +114,9 @@ public:
   const std::vector<Operand> &operands() const { return operands_; }
   const std::vector<Value *> &results() const { return results_; }
   Value *result(size_t i = 0) const { return results_[i]; }
-  Block *body() const { return body_.get(); }     ///< Group and Update
-  Block *parent() const { return parent_; }       ///< the block it stands in
-  const Attr *attr(std::string_view name) const;  ///< nullptr when absent
+  Block *body() const { return body_.get(); }    ///< Group and Update
+  Block *parent() const { return parent_; }      ///< the block it stands in
+  const Attr *attr(std::string_view name) const; ///< nullptr when absent
   void setAttr(std::string_view name, Attr value);
   void removeAttr(std::string_view name);
 
@@ -125,7 +128,7 @@ public:
   /// Calls f(const Operand &) for each value operand, lists included, in order.
   void forEachValue(const std::function<void(const Operand &)> &f) const;
   bool usesValue(const Value *value) const;
-  bool writesAny() const;     ///< some operand carries &mut
+  bool writesAny() const; ///< some operand carries &mut
   bool writes(const Value *value) const;
 
   Op(const Op &) = delete;
