@@ -60,6 +60,7 @@ public:
   std::vector<PassReport> run();
 
 private:
+  void checkInput();
   void runStep(const PipelineStep &step);
   bool isSkipped(const PipelineStep &step, PassReport &report);
   void runPass(const PipelineStep &step, PassReport &report);
@@ -82,14 +83,23 @@ private:
 std::vector<PassReport> Runner::run() {
   checkOrder(pipeline_);
   if (options_.verifyEach)
-    if (const auto fault = verifyFault(graph_, options_.catalog))
-      userError(fmt::format("graph @{} is invalid before the first pass, mend it: {}\n{}", graph_.name,
-                            fault->rule, fault->detail));
+    checkInput();
   if (!options_.dumpDir.empty())
     dumpFile(options_.dumpDir, graph_.name, 0, "input", ir::print(graph_));
   for (const PipelineStep &step : pipeline_)
     runStep(step);
   return std::move(reports_);
+}
+
+/// A graph that comes broken is no pass's fault: the user's when he wrote it, graphopt's when a capture made
+/// it.
+void Runner::checkInput() {
+  const auto fault = verifyFault(graph_, options_.catalog);
+  if (!fault)
+    return;
+  const auto kind = graph_.file.empty() ? Error::Kind::Internal : Error::Kind::User;
+  throw Error(kind, fmt::format("graph @{} is invalid before the first pass: {}\n{}", graph_.name,
+                                fault->rule, fault->detail));
 }
 
 /// The bisect limit: true when the pass must not run. Passes that change stage or form are part of the road
