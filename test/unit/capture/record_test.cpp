@@ -1,15 +1,12 @@
 // The text of small recordings: operands, attributes, marks, names, borders.
 #include "recording.h"
 
+#include "ir/print.h"
+
+#include <ATen/Functions.h>
+
 namespace graphopt::capture {
 namespace {
-
-at::Tensor ramp(at::IntArrayRef sizes) {
-  int64_t n = 1;
-  for (int64_t size : sizes)
-    n *= size;
-  return at::arange(n, at::kFloat).reshape(sizes);
-}
 
 TEST(Record, WritesOperatorsAsCalled) {
   Capture capture = recordBody([](const Tensors &x) { return at::relu(at::add(x[0], x[1], 2)); },

@@ -1,10 +1,10 @@
 // Short ways to record in tests.
 #pragma once
 #include "capture/capture.h"
-#include "ir/print.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <gtest/gtest.h>
 
 namespace graphopt::capture {
@@ -13,35 +13,25 @@ using Tensors = std::vector<at::Tensor>;
 using Body = std::function<c10::IValue(const Tensors &)>;
 
 /// A program over tensor arguments.
-inline std::unique_ptr<Program> programOf(Body body, std::vector<NamedTensor> state = {}) {
-  return functionProgram(
-      "test",
-      [body = std::move(body)](std::vector<c10::IValue> args) {
-        Tensors tensors;
-        for (const c10::IValue &arg : args)
-          tensors.push_back(arg.toTensor());
-        return body(tensors);
-      },
-      [state = std::move(state)] { return state; });
-}
+std::unique_ptr<Program> programOf(Body body, std::vector<NamedTensor> state = {});
 
-inline Capture recordBody(Body body, const Tensors &inputs, std::vector<NamedTensor> state = {}) {
-  return record(*programOf(std::move(body), std::move(state)), {inputs.begin(), inputs.end()});
-}
+/// Records, and checks what holds for every recording: the verifier is content and the text reads back to the
+/// same text.
+Capture recordChecked(Program &program, std::vector<c10::IValue> args);
+Capture recordBody(Body body, const Tensors &inputs, std::vector<NamedTensor> state = {});
 
 /// The lines of the graph's body, without indentation.
-inline std::string bodyOf(const Capture &capture) {
-  std::string text = ir::print(capture.graph), body;
-  size_t start = text.rfind("\n\n");
-  size_t from = start == text.npos ? text.find('\n') + 1 : start + 2;
-  for (size_t line = from; line < text.size();) {
-    size_t end = text.find('\n', line);
-    std::string one = text.substr(line, end - line);
-    if (one != "}")
-      body += one.substr(one.find_first_not_of(' ')) + "\n";
-    line = end + 1;
-  }
-  return body;
-}
+std::string bodyOf(const Capture &capture);
+/// The declarations that are no inputs, one a line.
+std::string declarationsOf(const Capture &capture);
+/// The reasons of the borders, one a line.
+std::string bordersOf(const Capture &capture);
+/// The names of the operators, one a line.
+std::string operatorsOf(const Capture &capture);
+/// The texts of the guards of some kind, one a line, without numbers.
+std::string guardsOf(const Capture &capture, const std::string &kind);
+
+/// 0, 1, 2 ... in the given sizes.
+at::Tensor ramp(at::IntArrayRef sizes);
 
 } // namespace graphopt::capture

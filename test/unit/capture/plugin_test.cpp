@@ -1,0 +1,44 @@
+// Shared libraries with a program in them: two that the build makes, and files that are none.
+#include "modules.h"
+#include "recording.h"
+
+#include <ATen/Functions.h>
+#include <graphopt/error.h>
+
+namespace graphopt::capture {
+namespace {
+
+std::string messageOf(const std::function<void()> &f) {
+  try {
+    f();
+  } catch (const Error &error) {
+    EXPECT_EQ(error.kind(), Error::Kind::User);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Plugin, CallsAModule) {
+  auto program = loadPlugin(GOOD_PLUGIN);
+  EXPECT_EQ(program->name(), "Net");
+  Capture capture = recordChecked(*program, {ramp({2, 3}), c10::IValue(2.0)});
+  EXPECT_EQ(operatorsOf(capture), "aten.mul.Tensor\naten.mul.Scalar\n") << bodyOf(capture);
+  EXPECT_EQ(declarationsOf(capture), "param %w: f32[3] grad\n");
+}
+
+TEST(Plugin, ChecksArguments) {
+  auto program = loadPlugin(GOOD_PLUGIN);
+  EXPECT_EQ(messageOf([&] { program->call({ramp({2, 3})}); }), "Net: the program takes 2 arguments, got 1");
+}
+
+TEST(Plugin, RefusesWhatIsNone) {
+  EXPECT_EQ(messageOf([] { loadPlugin("/nowhere.so"); }), "/nowhere.so: no such file");
+  EXPECT_NE(messageOf([] { loadPlugin(__FILE__); }).find("cannot be loaded"), std::string::npos);
+  EXPECT_NE(
+      messageOf([] { loadPlugin(OTHER_PLUGIN); }).find("made for plugin version 999, this is version 1"),
+      std::string::npos);
+  EXPECT_NE(messageOf([] { loadPlugin(PLAIN_LIBRARY); }).find("has no graphopt_plugin"), std::string::npos);
+}
+
+} // namespace
+} // namespace graphopt::capture
