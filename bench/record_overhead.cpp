@@ -35,7 +35,7 @@ ModuleCase script() {
   for (int i = 0; i < 25; ++i) {
     std::string name = "l" + std::to_string(i);
     parent.register_module(name, child);
-    body += "    x = self." + name + "(x)\n";
+    body += "    x = self." + name + ".forward(x)\n";
   }
   parent.define(body + "    return x\n");
   return {torchScriptProgram(parent), {at::rand({4, 8})}};

@@ -64,9 +64,8 @@ public:
     if (processState() != recorded_.process)
       border("untraced", {}, "deterministic or matmul precision switched in the call", "");
     addReturn();
-    recorded_.writesDeclared = std::any_of(written_.begin(), written_.end(), [&](FamilyId family) {
-      return trace_.values[trace_.families[family].base()].kind != Kind::Result;
-    });
+    recorded_.writesDeclared =
+        std::any_of(written_.begin(), written_.end(), [&](FamilyId family) { return isDeclared(family); });
     capture_.arguments = recorded_.arguments;
     capture_.argumentNames = recorded_.argumentNames;
     capture_.output = recorded_.output;
@@ -89,6 +88,11 @@ private:
   void border(const char *what, std::vector<Operand> operands, const std::string &reason,
               const std::string &at);
   uint32_t stateOf(const TraceCall &call);
+  /// Whether the graph got the family's memory from outside: not so for a constant that was copied.
+  bool isDeclared(FamilyId family) const {
+    const ir::Value *base = values_[trace_.families[family].base()];
+    return base && base->isDeclared();
+  }
   std::vector<Operand> operandsOf(const std::vector<TraceOperand> &operands) const;
   std::vector<Operand> readOf(const TraceCall &call) const;
 
@@ -217,12 +221,22 @@ void GraphBuilder::border(const char *what, std::vector<Operand> operands, const
                {"seq", ir::Attr::integer(static_cast<int64_t>(capture_.stats.operators))}};
 }
 
+/// at::equal of a value with itself: true, unless the dtype has nan.
+bool isTriviallyEqual(const Trace &trace, const TraceCall &call) {
+  if (call.name != "aten.equal" || call.operands[0].value != call.operands[1].value)
+    return false;
+  ir::DType dtype = trace.values[call.operands[0].value].type.dtype;
+  return ir::isInteger(dtype) || dtype == ir::DType::Bool;
+}
+
 void GraphBuilder::addRead(const TraceCall &call) {
-  if (provenance_.isKnown(call)) {
+  if (provenance_.isKnown(call) || isTriviallyEqual(trace_, call)) {
     ++capture_.stats.followedReads;
     return;
   }
-  border("read", readOf(call), call.facts->base, trace_.scopes[call.scope].path);
+  // set_data() is no operator; this question is all that is seen of it.
+  bool isSetData = call.facts->base == "_has_compatible_shallow_copy_type";
+  border("read", readOf(call), isSetData ? "set_data" : call.facts->base, trace_.scopes[call.scope].path);
 }
 
 void GraphBuilder::addCall(const TraceCall &call, const std::string &name) {
@@ -287,8 +301,8 @@ void GraphBuilder::addReturn() {
   std::vector<Operand> operands;
   for (ValueId id : recorded_.outputs) {
     const TraceValue &value = trace_.values[id];
-    bool isDeclared = trace_.values[trace_.families[value.family].base()].kind != Kind::Result;
-    operands.push_back(Operand::of(values_[id], isDeclared ? Mark::Alias : Mark::None));
+    bool isAlias = values_[id]->isDeclared() || isDeclared(value.family);
+    operands.push_back(Operand::of(values_[id], isAlias ? Mark::Alias : Mark::None));
   }
   capture_.graph.append(capture_.graph.body(), ir::Op::Kind::Return, "", std::move(operands));
 }

@@ -126,7 +126,9 @@ bool isIndex(std::string_view base) { return base.starts_with("index") || base.s
 
 void addTags(const c10::OperatorHandle &op, OperatorFacts &facts) {
   bool plainResult = facts.returns > 0 && !facts.hasTensorResult;
-  facts.isMetadata = facts.name.starts_with("aten.") && contains(kMetadata, facts.base);
+  bool isAboutTensors = facts.hasTensorArgument || facts.hasTensorResult;
+  facts.isMetadata = (facts.name.starts_with("aten.") && contains(kMetadata, facts.base)) ||
+                     (plainResult && !isAboutTensors) || facts.name.starts_with("profiler::");
   facts.readsData = !facts.isMetadata && facts.hasTensorArgument && plainResult;
   facts.sizesFromData = contains(kSizesFromData, facts.name) ||
                         (op.hasTag(at::Tag::dynamic_output_shape) && !isIndex(facts.base));

@@ -24,7 +24,7 @@ TraceOperand Recorder::tensorOperand(const c10::IValue &value, const ArgumentFac
   if (!value.isTensor() || !value.toTensor().defined())
     return operand;
   const at::Tensor &tensor = value.toTensor();
-  operand.value = table_.use(tensor, argument.isWritten);
+  operand.value = table_.use(tensor);
   Seen seen{operand.value,
             tensor.unsafeGetTensorImpl(),
             nullptr,
@@ -156,8 +156,11 @@ void Recorder::noteWrites(TraceCall &call) {
     FamilyId family = trace_.values[seen.value].family;
     trace_.families[family].isUninitialized = false;
     call.writes.push_back(family);
-    if (trace_.values[trace_.families[family].base()].isHostMemory)
-      appendBorder(call.border, "writes memory that the host owns (from_blob)");
+    TraceValue &base = trace_.values[trace_.families[family].base()];
+    if (!base.isHostMemory)
+      continue;
+    base.kind = ir::Value::Kind::Outside; // a constant is never written
+    appendBorder(call.border, "writes memory that the host owns (from_blob)");
   }
   bool declared = !call.facts->viewName.empty() && !seen_.empty() &&
                   trace_.values[seen_.front().value].kind != ir::Value::Kind::Result;

@@ -79,9 +79,8 @@ int32_t ScopeTracker::guessFrom(const std::vector<TraceOperand> &operands) {
 int32_t ScopeTracker::scopeOf(const std::vector<TraceOperand> &operands) {
   if (!Scope::current().empty())
     return last_ = intern(Scope::current(), false);
-  std::string path = program_.scope();
-  if (!path.empty())
-    return last_ = intern(std::move(path), false);
+  if (std::optional<std::string> path = program_.scope())
+    return last_ = path->empty() ? 0 : intern(std::move(*path), false);
   return guess_ ? last_ = guessFrom(operands) : 0;
 }
 

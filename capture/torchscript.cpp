@@ -51,7 +51,7 @@ public:
     return names;
   }
 
-  std::string scope() const override {
+  std::optional<std::string> scope() const override {
     std::string path;
     for (const std::string &entry : torch::jit::currentModuleHierarchy()) {
       std::string_view name = instanceName(entry);

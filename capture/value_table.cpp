@@ -37,10 +37,14 @@ at::Tensor detachedCopy(const at::Tensor &tensor) {
   c10::InferenceMode normal(false);
   c10::NoGradGuard noGrad;
   at::Tensor source = tensor.detach();
-  bool keepsStrides = source.is_non_overlapping_and_dense();
-  at::Tensor copy = keepsStrides ? at::empty_strided(source.sizes(), source.strides(), source.options())
-                                 : at::empty(source.sizes(), source.options());
-  copy.copy_(source);
+  at::Tensor once = source; // without the dims that repeat the same elements
+  for (int64_t d = 0; d < source.dim(); ++d)
+    if (source.stride(d) == 0 && source.size(d) > 1)
+      once = once.narrow(d, 0, 1);
+  at::Tensor copy = at::empty_strided(once.sizes(), once.strides(), once.options());
+  copy.copy_(once);
+  if (once.sizes() != source.sizes())
+    copy = copy.expand(source.sizes());
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number())
     copy.unsafeGetTensorImpl()->set_wrapped_number(true);
   return copy;
@@ -124,10 +128,10 @@ bool ValueTable::isStill(ValueId id, const at::Tensor &tensor) const {
          tensor.storage_offset() == value.offset;
 }
 
-ValueId ValueTable::use(const at::Tensor &tensor, bool isWritten) {
+ValueId ValueTable::use(const at::Tensor &tensor) {
   auto it = tensors_.find(tensor.unsafeGetTensorImpl());
   if (it == tensors_.end() || !isStill(it->second.value, tensor))
-    return identify(tensor, isWritten);
+    return identify(tensor);
   TraceValue &value = trace_.values[it->second.value];
   if (value.requiresGrad != tensor.requires_grad()) {
     remark_ = "requires_grad was changed outside of the dispatcher";
@@ -136,12 +140,12 @@ ValueId ValueTable::use(const at::Tensor &tensor, bool isWritten) {
   return it->second.value;
 }
 
-ValueId ValueTable::identify(const at::Tensor &tensor, bool isWritten) {
+ValueId ValueTable::identify(const at::Tensor &tensor) {
   auto it = tensors_.find(tensor.unsafeGetTensorImpl());
   if (it != tensors_.end())
     remark_ = "a tensor's memory was replaced outside of the dispatcher (set_data)";
   FamilyId family = familyOf(tensor);
-  return family == kNone ? firstSeen(tensor, isWritten) : aliasOf(family, tensor);
+  return family == kNone ? firstSeen(tensor) : aliasOf(family, tensor);
 }
 
 ValueId ValueTable::aliasOf(FamilyId family, const at::Tensor &tensor) {
@@ -201,7 +205,7 @@ ValueId ValueTable::unrecordedView(ValueId base, const at::Tensor &tensor, bool 
   return view;
 }
 
-ValueId ValueTable::firstSeen(const at::Tensor &tensor, bool isWritten) {
+ValueId ValueTable::firstSeen(const at::Tensor &tensor) {
   if (isHostScalar(tensor)) {
     ValueId id = add(Kind::HostVal, tensor);
     trace_.values[id].held = detachedCopy(tensor);
@@ -209,8 +213,6 @@ ValueId ValueTable::firstSeen(const at::Tensor &tensor, bool isWritten) {
   }
   if (!isHostMemory(tensor) || tensor.requires_grad())
     return add(Kind::Outside, tensor);
-  if (isWritten)
-    remark_ = "writes memory that the host owns (from_blob)";
   ValueId id = add(Kind::Const, tensor);
   trace_.values[id].isHostMemory = true;
   trace_.values[id].held = detachedCopy(tensor);

@@ -14,10 +14,10 @@ public:
   /// An argument or a parameter, before the program runs. The same tensor again gives the value it has.
   ValueId declare(ir::Value::Kind kind, const std::string &name, const at::Tensor &tensor);
   /// The value of an operator's operand; a tensor never seen before is classified and becomes a declared
-  /// value. `isWritten`: the operator writes it.
-  ValueId use(const at::Tensor &tensor, bool isWritten);
+  /// value.
+  ValueId use(const at::Tensor &tensor);
   /// The value of a tensor that the call returns.
-  ValueId lookUp(const at::Tensor &tensor) { return use(tensor, false); }
+  ValueId lookUp(const at::Tensor &tensor) { return use(tensor); }
   /// A new value for an operator's result; joins the family of its storage. The tensor is that value from now
   /// on.
   ValueId addResult(const at::Tensor &tensor, int32_t call);
@@ -43,10 +43,10 @@ private:
   void bind(const at::Tensor &tensor, ValueId value);
   FamilyId join(const at::Tensor &tensor, ValueId value);
   bool isStill(ValueId value, const at::Tensor &tensor) const;
-  ValueId identify(const at::Tensor &tensor, bool isWritten);
+  ValueId identify(const at::Tensor &tensor);
   ValueId aliasOf(FamilyId family, const at::Tensor &tensor);
   ValueId unrecordedView(ValueId base, const at::Tensor &tensor, bool sameGeometry);
-  ValueId firstSeen(const at::Tensor &tensor, bool isWritten);
+  ValueId firstSeen(const at::Tensor &tensor);
   ValueId appendView(const char *name, ValueId operand, std::vector<ir::NamedAttr> attrs,
                      const at::Tensor &tensor);
 

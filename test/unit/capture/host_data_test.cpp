@@ -72,6 +72,20 @@ TEST(HostData, AWrittenConstantGetsACopyAtEachCall) {
                              "return %k.1\n");
 }
 
+TEST(HostData, AWrittenScalarIsCopiedIfItDiesAndStateIfNot) {
+  auto body = [](at::Tensor n, const at::Tensor &x) {
+    n.add_(1);
+    return x.mul(n);
+  };
+  Capture temporary =
+      recordBody([=](const Tensors &x) { return body(c10::scalar_to_tensor(3), x[0]); }, {ramp({2})});
+  EXPECT_EQ(declarationsOf(temporary), "hostval %n: i64[] = 3\n");
+  EXPECT_EQ(bodyOf(temporary).substr(0, 27), "%n.1: i64[] = aten.clone(%n");
+  at::Tensor step = at::zeros({});
+  Capture kept = recordBody([=](const Tensors &x) { return body(step, x[0]); }, {ramp({2})});
+  EXPECT_EQ(declarationsOf(kept), "outside %out: f32[]\n");
+}
+
 TEST(HostData, LargeConstantsAreKeptByHash) {
   auto run = [](float value) {
     std::vector<float> data(100, value);
@@ -79,7 +93,7 @@ TEST(HostData, LargeConstantsAreKeptByHash) {
                       {ramp({100})});
   };
   std::string one = declarationsOf(run(1)), same = declarationsOf(run(1)), other = declarationsOf(run(2));
-  EXPECT_EQ(one.substr(0, 28), "const %k: f32[100] = file \"") << one;
+  EXPECT_EQ(one.substr(0, 27), "const %k: f32[100] = file \"") << one;
   EXPECT_EQ(one, same);
   EXPECT_NE(one, other);
 }
@@ -150,7 +164,7 @@ TEST(HostReads, MetadataIsNotRecorded) {
   Capture capture = recordBody(
       [](const Tensors &x) { return x[0].mul(at::result_type(x[0], 2) == at::kFloat ? x[0].size(0) : 0); },
       {ramp({3})});
-  EXPECT_EQ(operatorsOf(capture), "aten.mul.Tensor\n");
+  EXPECT_EQ(operatorsOf(capture), "aten.mul.Scalar\n");
   EXPECT_EQ(bordersOf(capture), "");
 }
 
@@ -161,6 +175,13 @@ TEST(HostReads, EqualToItselfDependsOnNan) {
   Capture capture = recordBody(
       [](const Tensors &x) { return at::equal(x[0], x[0]) ? x[0].relu() : x[0].neg(); }, {ramp({3})});
   EXPECT_EQ(bordersOf(capture), "equal\n");
+}
+
+TEST(HostReads, EqualToItselfIsKnownForIntegers) {
+  Capture capture =
+      recordBody([](const Tensors &x) { return at::equal(x[0], x[0]) ? x[0].neg() : x[0].abs(); },
+                 {ramp({3}).to(at::kLong)});
+  EXPECT_EQ(bordersOf(capture), "");
 }
 
 TEST(HostData, OperatorsOfOtherThreadsAreNotRecorded) {

@@ -11,7 +11,7 @@ using torch::Tensor;
 
 template <class Forward>
 ModuleCase caseOf(std::shared_ptr<nn::Module> module, std::vector<c10::IValue> args, Forward forward) {
-  auto call = [module, forward](std::vector<c10::IValue> values) {
+  auto call = [module, forward](std::vector<c10::IValue> values) mutable {
     return c10::IValue(forward(values[0].toTensor()));
   };
   auto state = [module] {

@@ -67,14 +67,14 @@ TEST(Script, ScopesAreTheModules) {
   child.define("def forward(self, x):\n    return torch.relu(x * self.w)\n");
   torch::jit::Module parent("parent");
   parent.register_module("body", child);
-  parent.define("def forward(self, x):\n    return self.body(torch.neg(x)) + 1\n");
+  parent.define("def forward(self, x):\n    return self.body.forward(torch.neg(x)) + 1\n");
   Capture capture = recordChecked(*torchScriptProgram(parent), {ramp({3})});
   EXPECT_EQ(bodyOf(capture), "%neg: f32[3] = aten.neg(%x)\n"
                              "scope \"body\"\n"
                              "%mul: f32[3] = aten.mul.Tensor(%neg, %body.w)\n"
                              "%body: f32[3] = aten.relu(%mul)\n"
                              "scope \"\"\n"
-                             "%add: f32[3] = aten.add.Scalar(%body, 1)\n"
+                             "%add: f32[3] = aten.add.Scalar(%body) {other=1}\n"
                              "return %add\n");
 }
 
