@@ -30,9 +30,9 @@ public:
   virtual std::vector<NamedTensor> state() const { return {}; }
   /// Names of the arguments, for the names of inputs; may be shorter than the arguments.
   virtual std::vector<std::string> argumentNames() const { return {}; }
-  /// The module path of the operator that is running now, when the program knows it (TorchScript); else
-  /// empty.
-  virtual std::string scope() const { return {}; }
+  /// The module path of the operator that is running now, empty at the top; nothing when the program does not
+  /// know.
+  virtual std::optional<std::string> scope() const { return std::nullopt; }
   /// Moves parameters and buffers to the device; false when the program cannot (a bare callable).
   virtual bool to(c10::Device) { return false; }
   virtual void train(bool) {}
