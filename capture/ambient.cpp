@@ -1,3 +1,4 @@
+// Reads the switches from LibTorch and spells them as the state line of the text.
 #include "capture/ambient.h"
 
 #include <ATen/Context.h>

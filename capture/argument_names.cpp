@@ -1,3 +1,4 @@
+// Walks nested arguments and names each tensor by its path; what has no name of its own is counted.
 #include "capture/argument_names.h"
 
 namespace graphopt::capture {

@@ -1,3 +1,4 @@
+// Collects a call's tensors in the order of the graph's declarations.
 #include "capture/live_tensors.h"
 
 #include <graphopt/error.h>

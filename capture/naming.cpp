@@ -1,3 +1,5 @@
+// Makes a result's name: its module's last word where the operator ends the module, else the operator's base
+// name.
 #include "capture/naming.h"
 
 #include <algorithm>

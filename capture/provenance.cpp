@@ -1,3 +1,4 @@
+// Follows, operator by operator, which storages hold nothing but sizes and constants.
 #include "capture/provenance.h"
 
 namespace graphopt::capture {

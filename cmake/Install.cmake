@@ -1,9 +1,6 @@
 # The install tree: libgraphopt.so and its public headers for find_package(graphopt), and the tool. It is relocatable:
 # LibTorch is not part of it, and nothing in it names a path of this machine. bin/graphopt is a launcher that finds the
 # machine's LibTorch; a program of the user's finds it at link time, by the same rules as this build (Torch.cmake).
-if(NOT TARGET graphopt_tool)
-  return()
-endif()
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
