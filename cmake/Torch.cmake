@@ -49,5 +49,7 @@ target_compile_definitions(graphopt_torch_headers INTERFACE FMT_HEADER_ONLY _GLI
 add_library(graphopt_torch INTERFACE)
 target_include_directories(graphopt_torch SYSTEM INTERFACE ${GRAPHOPT_TORCH}/include/torch/csrc/api/include)
 target_compile_options(graphopt_torch INTERFACE -fopenmp) # else at::parallel_for is serial
+# g++ 12 sees an overflow in intrusive_ptr's counts, inlined from LibTorch's headers, that is none.
+target_compile_options(graphopt_torch INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
 target_link_libraries(graphopt_torch INTERFACE graphopt_torch_headers
   ${GRAPHOPT_TORCH}/lib/libtorch_cpu.so ${GRAPHOPT_TORCH}/lib/libc10.so)

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <fmt/format.h>
 #include <fnmatch.h>
 #include <fstream>
 #include <torch/script.h>

@@ -99,7 +99,8 @@ std::string difference(const Tensor &want, const Tensor &got, bool shapeOnly) {
     return fmt::format("{}, eager gives {}", describe(got), describe(want));
   if (shapeOnly || sameBits(want, got))
     return "";
-  double most = (want.to(at::kComplexDouble) - got.to(at::kComplexDouble)).abs().max().item<double>();
+  auto wide = [](const Tensor &t) { return t.to(at::kComplexDouble); };
+  double most = at::abs(at::sub(wide(want), wide(got))).max().item().toDouble();
   return fmt::format("bits differ, by at most {:g}", most);
 }
 
