@@ -13,16 +13,15 @@ bool isNumber(std::string_view text) {
 
 /// "encoder.layers.0" -> "layers.0": a number alone says little.
 std::string lastComponent(const std::string &path) {
-  size_t start = path.size();
-  while (start > 0) {
-    size_t dot = path.rfind('.', start - 1);
-    size_t from = dot == path.npos ? 0 : dot + 1;
-    std::string_view component(path.data() + from, start - from - (start < path.size() ? 1 : 0));
-    if (!isNumber(component) || from == 0)
-      return path.substr(from);
-    start = from;
-  }
-  return path;
+  size_t from = path.size() + 1; // where the last component looked at begins
+  do {
+    const size_t end = from - 1;
+    const size_t dot = end > 0 ? path.rfind('.', end - 1) : path.npos;
+    from = dot == path.npos ? 0 : dot + 1;
+    if (!isNumber(std::string_view(path).substr(from, end - from)))
+      break;
+  } while (from > 0);
+  return path.substr(from);
 }
 
 /// "_add_" -> "add"
