@@ -72,8 +72,8 @@ private:
     if (op.kind != ir::Op::Kind::Call || op.results().empty() || !ir::isMergeable(op, &catalog_))
       return false;
     for (const ir::Value *value : op.results())
-      if (!isSmallInteger(value->type, limit_) || leaving_.contains(value))
-        return false;
+      if (!isSmallInteger(value->type, limit_) || value->type.strides || leaving_.contains(value))
+        return false; // a constant is contiguous: an expanded or transposed one stays a view of it
     return true;
   }
 
