@@ -256,7 +256,6 @@ private:
   const WriteRules rules_;
   std::unordered_map<const ir::Value *, std::string> userNames_; // of results that moved into a region
   std::unordered_map<const ir::Value *, Replay> onCaller_; // written declarations -> returned views of them
-  int64_t viewsReturned_ = 0;
 };
 
 } // namespace

@@ -111,8 +111,7 @@ std::string fileNamePart(std::string_view text) {
 
 std::string commented(const std::string &text) {
   std::string out;
-  const std::string copy = text;
-  for (std::string_view line : splitLines(copy))
+  for (std::string_view line : splitLines(text))
     out += fmt::format("// {}\n", line);
   return out;
 }

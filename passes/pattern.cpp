@@ -121,7 +121,7 @@ private:
 Pattern parsePattern(std::string_view text) { return PatternParser(text).whole(); }
 
 const std::vector<Rewrite> &rewriteTable() {
-  constexpr Rounding Exact = Rounding::Exact, Rounds = Rounding::Rounds;
+  using enum Rounding;
   static const std::vector<Rewrite> table = {
 #define REWRITE(name, rounding, pattern, replacement, equation)                                              \
   {name, rounding, parsePattern(pattern), parsePattern(replacement), equation},
