@@ -1,3 +1,4 @@
+// The modules that several tests of captures record.
 #include "modules.h"
 
 #include <graphopt/scope.h>

@@ -1,3 +1,4 @@
+// Records a program and says what came out, for tests.
 #include "recording.h"
 
 #include "ir/parse.h"
