@@ -4,7 +4,8 @@
 // Where no tensor of the run can get history (grad mode off, or no input that requires grad) the autograd
 // layers are left out: they would record nothing, and cost more than many kernels. Writes to the caller's
 // tensors and returned views always go through them: version counters and view relations are visible to the
-// caller.
+// caller. So do composite operators: below autograd they take other ways down (a fused kernel for a 3-D
+// linear, say), and round differently.
 #include "runtime/execute.h"
 
 #include "graphopt/error.h"
@@ -64,7 +65,7 @@ struct PreparedCall {
   std::vector<int> results;
   std::vector<int> release; // those that no argument moves out
   uint32_t ambient = 0;
-  bool returned = false;
+  bool throughAutograd = false;
   bool one = false; // one result that is no list
 };
 
@@ -87,7 +88,7 @@ public:
     call.results = step_.results;
     call.release = step_.release;
     call.ambient = step_.ambient;
-    call.returned = step_.returned;
+    call.throughAutograd = step_.returned || op_.info.composite;
     call.one = op_.info.returns.size() == 1 && !op_.info.returns[0].isTensorList && step_.results.size() == 1;
     moveLastUses(call);
     return call;
@@ -233,7 +234,7 @@ public:
 
   void operator()(const PreparedCall &call) {
     const Ambient &ambient = ambients_[call.ambient];
-    bool below = !call.returned && !(ambient.grad && history_);
+    bool below = !call.throughAutograd && !(ambient.grad && history_);
     if (call.ambient != ambient_ || below != below_)
       switchTo(call.ambient, below);
     for (const PreparedArgument &argument : call.arguments)
