@@ -4,8 +4,9 @@
 // Where no tensor of the run can get history (grad mode off, or no input that requires grad) the autograd
 // layers are left out: they would record nothing, and cost more than many kernels. Writes to the caller's
 // tensors and returned views always go through them: version counters and view relations are visible to the
-// caller. So do composite operators: below autograd they take other ways down (a fused kernel for a 3-D
-// linear, say), and round differently.
+// caller. So do two kinds of operators that would round differently without:
+//   composite ones: below autograd they take other ways down (a fused kernel for a 3-D linear, say)
+//   views: a view of a parameter says requires_grad under no_grad too, and matmul's folding asks for that
 #include "runtime/execute.h"
 
 #include "graphopt/error.h"
@@ -88,7 +89,7 @@ public:
     call.results = step_.results;
     call.release = step_.release;
     call.ambient = step_.ambient;
-    call.throughAutograd = step_.returned || op_.info.composite;
+    call.throughAutograd = step_.returned || op_.info.composite || isView();
     call.one = op_.info.returns.size() == 1 && !op_.info.returns[0].isTensorList && step_.results.size() == 1;
     moveLastUses(call);
     return call;
@@ -109,6 +110,11 @@ private:
       return list(given, info);
     }
     return {};
+  }
+
+  bool isView() const {
+    return std::any_of(op_.info.returns.begin(), op_.info.returns.end(),
+                       [](const ir::ReturnInfo &result) { return !result.aliasSet.empty(); });
   }
 
   PreparedArgument constant(IValue value) const {
