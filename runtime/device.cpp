@@ -40,7 +40,7 @@ void requireCuda(const ir::Device &device) {
   if (!failure.empty())
     userError(fmt::format("device {} needs a LibTorch built for CUDA: {}", toString(device), failure));
   const at::CUDAHooksInterface &hooks = at::detail::getCUDAHooks();
-  if (!hooks.hasCUDA())
+  if (!hooks.hasCUDART())
     userError(fmt::format(
         "device {} was asked for too late: the process used LibTorch's CUDA state before its CUDA library "
         "was loaded; ask for the device first",

@@ -12,7 +12,8 @@ namespace graphopt::runtime {
 struct InterpretOptions {
   /// Run with every floating value and floating dtype attribute promoted to f64: the accuracy oracle.
   /// Autocast is off; the environment is converted, never written. Operators that exist only in low precision
-  /// end it with a user error.
+  /// end it with a user error. Changes the
+  /// process's default dtype while it runs: one such run at a time, and no other torch work beside it.
   bool fp64 = false;
   /// Values of syms that no declared tensor decides.
   SymValues syms = {};
