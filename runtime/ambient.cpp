@@ -168,6 +168,24 @@ void AmbientScope::enter(const Ambient &ambient, bool belowAutograd) {
   }
 }
 
+void AmbientScope::setBelowAutograd(bool belowAutograd) {
+  if (saved_->currentBelow == belowAutograd)
+    return;
+  saved_->currentBelow = belowAutograd;
+  auto keys = c10::impl::tls_local_dispatch_key_set();
+  auto excluded = keys.excluded_;
+  if (belowAutograd)
+    excluded = excluded | c10::autograd_dispatch_keyset_with_ADInplaceOrView;
+  else
+    excluded = excluded - c10::autograd_dispatch_keyset_with_ADInplaceOrView;
+  if (saved_->current->inference) // which leaves the autograd keys out by itself
+    excluded = excluded | c10::autograd_dispatch_keyset;
+  c10::impl::PODLocalDispatchKeySet pod{};
+  pod.set_included(keys.included_);
+  pod.set_excluded(excluded);
+  c10::impl::_force_tls_local_dispatch_key_set(pod);
+}
+
 SettingsScope::SettingsScope(const Settings &settings) {
   const at::Context &context = at::globalContext();
   if (!settings.deterministic.empty())

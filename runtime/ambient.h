@@ -24,6 +24,8 @@ public:
   /// Makes the thread's state `ambient`; nothing happens when it is so already. `belowAutograd` leaves out
   /// the autograd layers: for operators none of whose tensors has or gets history.
   void enter(const Ambient &ambient, bool belowAutograd = false);
+  /// Changes that alone, in a few nanoseconds: plans may switch at every step. Needs a state entered before.
+  void setBelowAutograd(bool belowAutograd);
 
 private:
   struct Saved;

@@ -264,9 +264,12 @@ public:
 
 private:
   void switchTo(uint32_t ambient, bool below) {
-    ambient_ = ambient == kNone ? 0 : ambient;
+    if (ambient == ambient_ && ambient != kNone)
+      scope_.setBelowAutograd(below);
+    else
+      scope_.enter(ambient == kNone ? Ambient{} : ambients_[ambient], below);
+    ambient_ = ambient;
     below_ = below;
-    scope_.enter(ambients_.empty() ? Ambient{} : ambients_[ambient_], below);
   }
 
   void push(const PreparedArgument &argument, const PreparedCall &call) {
