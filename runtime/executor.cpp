@@ -15,6 +15,7 @@
 #include "runtime/content.h"
 #include "runtime/device.h"
 #include "runtime/plan_io.h"
+#include "runtime/prepare.h"
 
 #include <ATen/Functions.h>
 #include <algorithm>
@@ -26,177 +27,7 @@ namespace graphopt::runtime {
 namespace {
 using c10::IValue;
 
-ir::Attr toAttr(const Scalar &scalar) {
-  switch (scalar.kind) {
-  case Scalar::Kind::None:
-    return {};
-  case Scalar::Kind::Bool:
-    return ir::Attr::boolean(scalar.boolean);
-  case Scalar::Kind::Int:
-    return ir::Attr::integer(scalar.integer);
-  case Scalar::Kind::Float:
-    return ir::Attr::real(scalar.real);
-  case Scalar::Kind::Complex:
-    return ir::Attr::complex(scalar.real, scalar.imaginary);
-  case Scalar::Kind::String:
-    return ir::Attr::string(scalar.text);
-  case Scalar::Kind::Word:
-    return ir::Attr::word(scalar.text);
-  case Scalar::Kind::List: {
-    std::vector<ir::Attr> items;
-    for (const Scalar &item : scalar.items)
-      items.push_back(toAttr(item));
-    return ir::Attr::list(std::move(items));
-  }
-  }
-  return {};
-}
-
-struct PreparedArgument {
-  enum class Kind : uint8_t { Constant, Slot, LastUse, TensorList, OptionalTensorList };
-  Kind kind = Kind::Constant;
-  int slot = -1;
-  IValue constant;
-  std::vector<int> slots;
-};
-
-struct PreparedCall {
-  const Operator *op;
-  std::vector<PreparedArgument> arguments;
-  std::vector<int> results;
-  std::vector<int> release; // those that no argument moves out
-  uint32_t ambient = 0;
-  bool throughAutograd = false;
-  bool one = false; // one result that is no list
-};
-
 using PreparedStep = std::variant<PreparedCall, WritebackStep>;
-
-/// Turns the data of one step into what the stack takes.
-class Preparer {
-public:
-  explicit Preparer(const CallStep &step) : step_(step), op_(requireOperator(step.op)) {}
-
-  PreparedCall prepare() {
-    size_t wanted = op_.info.args.size();
-    if (step_.arguments.size() != wanted)
-      userError(fmt::format("this plan cannot run: '{}' op has {} arguments, expected {}; compile again",
-                            step_.op, step_.arguments.size(), wanted));
-    PreparedCall call;
-    call.op = &op_;
-    for (size_t i = 0; i < wanted; ++i)
-      call.arguments.push_back(argument(i));
-    call.results = step_.results;
-    call.release = step_.release;
-    call.ambient = step_.ambient;
-    call.throughAutograd = step_.returned || op_.info.composite || isView();
-    call.one = op_.info.returns.size() == 1 && !op_.info.returns[0].isTensorList && step_.results.size() == 1;
-    moveLastUses(call);
-    return call;
-  }
-
-private:
-  PreparedArgument argument(size_t i) const {
-    const PlanArgument &given = step_.arguments[i];
-    const ir::ArgInfo &info = op_.info.args[i];
-    switch (given.kind) {
-    case PlanArgument::Kind::Scalar:
-      return literal(given, info, i);
-    case PlanArgument::Kind::Number:
-      return number(given, info);
-    case PlanArgument::Kind::Tensor:
-      return tensor(given, info);
-    case PlanArgument::Kind::TensorList:
-      return list(given, info);
-    }
-    return {};
-  }
-
-  bool isView() const {
-    return std::any_of(op_.info.returns.begin(), op_.info.returns.end(),
-                       [](const ir::ReturnInfo &result) { return !result.aliasSet.empty(); });
-  }
-
-  PreparedArgument constant(IValue value) const {
-    PreparedArgument argument;
-    argument.constant = std::move(value);
-    return argument;
-  }
-
-  PreparedArgument literal(const PlanArgument &given, const ir::ArgInfo &info, size_t i) const {
-    bool missing = info.role != ir::ArgInfo::Role::Attr && given.scalar.kind == Scalar::Kind::None;
-    if (!missing)
-      return constant(toIValue(toAttr(given.scalar), op_.schema().arguments()[i], step_.op));
-    if (info.optional)
-      return constant(IValue());
-    if (info.role == ir::ArgInfo::Role::Tensor)
-      return constant(at::Tensor());
-    return constant(c10::List<at::Tensor>());
-  }
-
-  PreparedArgument number(const PlanArgument &given, const ir::ArgInfo &info) const {
-    auto scalar = toScalar(toAttr(given.scalar));
-    if (!scalar || info.role != ir::ArgInfo::Role::Tensor)
-      misfit(info);
-    auto dtype = given.dtype.empty() ? std::nullopt : ir::parseDType(given.dtype);
-    return constant(numberTensor(*scalar, dtype));
-  }
-
-  PreparedArgument tensor(const PlanArgument &given, const ir::ArgInfo &info) const {
-    if (info.role != ir::ArgInfo::Role::Tensor)
-      misfit(info);
-    int slot = given.slots.at(0);
-    if (slot == -1)
-      return constant(info.optional ? IValue() : IValue(at::Tensor()));
-    PreparedArgument argument;
-    argument.kind = PreparedArgument::Kind::Slot;
-    argument.slot = slot;
-    return argument;
-  }
-
-  PreparedArgument list(const PlanArgument &given, const ir::ArgInfo &info) const {
-    if (info.role != ir::ArgInfo::Role::TensorList)
-      misfit(info);
-    PreparedArgument argument;
-    bool optional = info.type.starts_with("Tensor?[");
-    argument.kind =
-        optional ? PreparedArgument::Kind::OptionalTensorList : PreparedArgument::Kind::TensorList;
-    argument.slots = given.slots;
-    return argument;
-  }
-
-  [[noreturn]] void misfit(const ir::ArgInfo &info) const {
-    userError(fmt::format(
-        "this plan cannot run: '{}' op argument '{}' is not what its schema wants ({}); compile again",
-        step_.op, info.name, info.type));
-  }
-
-  /// A slot whose last use is a plain argument of this step is moved onto the stack, not copied and dropped
-  /// afterwards.
-  static void moveLastUses(PreparedCall &call) {
-    std::erase_if(call.release, [&](int slot) {
-      PreparedArgument *last = lastPlainUse(call, slot);
-      if (last)
-        last->kind = PreparedArgument::Kind::LastUse;
-      return last != nullptr;
-    });
-  }
-
-  /// nullptr when a list after it, or only a list, uses the slot.
-  static PreparedArgument *lastPlainUse(PreparedCall &call, int slot) {
-    PreparedArgument *last = nullptr;
-    for (PreparedArgument &argument : call.arguments) {
-      if (argument.slot == slot)
-        last = &argument;
-      else if (std::find(argument.slots.begin(), argument.slots.end(), slot) != argument.slots.end())
-        last = nullptr;
-    }
-    return last;
-  }
-
-  const CallStep &step_;
-  const Operator &op_;
-};
 
 at::Tensor constantTensor(const PlanConstant &constant) {
   ir::Type type =
@@ -209,6 +40,11 @@ at::Tensor constantTensor(const PlanConstant &constant) {
   type.neg = constant.neg;
   requireDevice(*type.device);
   return tensorFromContent(type, toAttr(constant.content));
+}
+
+bool leavesTensors(const Operator &op) {
+  return std::all_of(op.info.returns.begin(), op.info.returns.end(),
+                     [](const ir::ReturnInfo &result) { return result.isTensor || result.isTensorList; });
 }
 
 bool anyHistory(const std::vector<at::Tensor> &inputs) {
@@ -240,15 +76,29 @@ public:
 
   void operator()(const PreparedCall &call) {
     const Ambient &ambient = ambients_[call.ambient];
-    bool below = !call.throughAutograd && !(ambient.grad && history_);
+    bool below = call.route == Route::Below || (call.route == Route::WithHistory && !history_);
+    below &= !(ambient.grad && history_);
     if (call.ambient != ambient_ || below != below_)
       switchTo(call.ambient, below);
+    if (call.typed)
+      callTyped(call);
+    else
+      callBoxed(call);
+    for (int index : call.release)
+      slot(index) = IValue();
+  }
+
+  void callTyped(const PreparedCall &call) {
+    at::Tensor result = call.typed->run(slots_.data());
+    if (call.results[0] != -1)
+      slot(call.results[0]) = std::move(result);
+  }
+
+  void callBoxed(const PreparedCall &call) {
     for (const PreparedArgument &argument : call.arguments)
       push(argument, call);
     call.op->handle.callBoxed(stack_);
     keepResults(call);
-    for (int index : call.release)
-      slot(index) = IValue();
   }
 
   void operator()(const WritebackStep &step) {
@@ -340,13 +190,18 @@ Executor::Executor(Plan plan) {
   prepared->device = requireDevice(*ir::parseDevice(plan.device)).type();
   for (const PlanConstant &constant : plan.constants)
     prepared->constants.emplace_back(constant.slot, constantTensor(constant));
+  std::vector<bool> holdsTensor(static_cast<size_t>(plan.slots), true);
   for (const Step &step : plan.steps) {
     const auto *call = std::get_if<CallStep>(&step);
     if (!call) {
       prepared->steps.emplace_back(std::get<WritebackStep>(step));
       continue;
     }
-    prepared->steps.emplace_back(Preparer(*call).prepare());
+    PreparedCall ready = prepareCall(*call, holdsTensor);
+    for (int slot : call->results)
+      if (slot != -1)
+        holdsTensor[static_cast<size_t>(slot)] = leavesTensors(*ready.op);
+    prepared->steps.emplace_back(std::move(ready));
     prepared->makesHistory |= call->op.starts_with("aten.requires_grad_");
   }
   prepared->plan = std::move(plan);
