@@ -86,7 +86,8 @@ void PassFlags::addManagerFlags(CLI::App &app) {
   app.add_flag("--print-changed{whole}", printChanged_,
                "print the graph after a pass that changed it; =diff: the lines")
       ->group(kPrintGroup);
-  text("--dump-dir", dumpDir_, "DIR", "write one .gir a pass and graph here", kPrintGroup);
+  text("--dump-dir", dumpDir_, "DIR", "write one .gir a pass and graph here", kPrintGroup)
+      ->envname("GRAPHOPT_DUMP_DIR");
   flag("--verify-each,!--no-verify-each", verifyEach_, "verify after every pass (on)", kCheckGroup);
   flag("--verify-roundtrip", verifyRoundtrip_,
        "print, parse and compare what is read and what each pass made", kCheckGroup);

@@ -21,8 +21,16 @@ int fail(const std::string &text) {
   return 1;
 }
 
-/// LibTorch's errors carry a C++ backtrace after the first lines; users want what the operator said.
 std::string firstLine(const std::string &text) { return text.substr(0, text.find('\n')); }
+
+/// LibTorch's errors carry a C++ backtrace after the first line, TorchScript's a Python one before the last;
+/// users want what the operator said.
+std::string whatFailed(std::string text) {
+  if (!firstLine(text).ends_with("failed in the TorchScript interpreter."))
+    return firstLine(text);
+  text.resize(text.find_last_not_of('\n') + 1);
+  return text.substr(text.rfind('\n') + 1);
+}
 
 /// CLI11 wants to exit; help and version go to standard output with status 0, all else is a user's mistake.
 int parseFailed(const CLI::App &app, const CLI::ParseError &error) {
@@ -69,11 +77,11 @@ int toolMain(int argc, char **argv) {
   } catch (const Error &error) {
     return fail(error.what());
   } catch (const c10::Error &error) {
-    return fail(firstLine(error.what_without_backtrace()));
+    return fail(whatFailed(error.what_without_backtrace()));
   } catch (const std::bad_alloc &) {
     return fail("out of memory");
   } catch (const std::exception &error) {
-    return fail(firstLine(error.what()));
+    return fail(whatFailed(error.what()));
   }
 }
 

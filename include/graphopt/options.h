@@ -1,0 +1,32 @@
+// Options of compile(), under torch.compile's names where the meaning is the same.
+#pragma once
+#include <cstddef>
+#include <string>
+
+namespace graphopt {
+
+/// How a compiled callable runs after its first call.
+enum class Replay {
+  shadow,  ///< the host code runs again and each operator is checked against the captured graph
+  audit,   ///< trusted, with every Nth call shadowed
+  trusted, ///< the host code is skipped; guards on arguments, parameters and thread state decide
+};
+
+struct CompileOptions {
+  /// This version has `trusted` only, and it must be asked for by name: what the host code decides from state
+  /// of its own (a member, a global, a file) is not seen again once a call was recorded.
+  Replay replay = Replay::shadow;
+  /// A host read of data in the middle of the program is an error that names the operator and the module.
+  bool fullgraph = false;
+  /// True: run the program as it is.
+  bool disable = false;
+  /// A failure inside graphopt is an error instead of a counted, logged eager run.
+  bool strict = false;
+  /// So many variants (families of arguments) are compiled; calls that fit none of them then run eagerly and
+  /// are counted.
+  size_t recompileLimit = 8;
+  /// The graph's name in dumps and messages; empty: the class of the module.
+  std::string name = {};
+};
+
+} // namespace graphopt

@@ -1,0 +1,18 @@
+// Constants too large for the text: one file each, named by the hash of its contents.
+#pragma once
+#include "ir/graph.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+namespace graphopt::tools {
+
+/// The constant of a declaration from DIR/HASH.bin: its elements in C order, as the machine stores them.
+/// Throws a user error that names the file when it is missing, or its size or contents are not the declared
+/// ones.
+at::Tensor readConst(const ir::Value &value, const std::string &dir);
+/// Writes DIR/HASH.bin; the folder is made when missing.
+void writeConst(const ir::Value &value, const at::Tensor &tensor, const std::string &dir);
+
+} // namespace graphopt::tools

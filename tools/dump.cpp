@@ -1,0 +1,79 @@
+// graphopt dump: a model's captured graph as text.
+#include "tools/command.h"
+#include "tools/const_files.h"
+#include "tools/files.h"
+#include "tools/model.h"
+#include "tools/pass_flags.h"
+
+#include "ir/print.h"
+#include "runtime/catalog.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+
+namespace graphopt::tools {
+namespace {
+
+struct DumpOptions {
+  ModelFlags model;
+  PassFlags passes;
+  std::string to = "captured", form = "raw", output = "-";
+};
+
+/// Constants that the text names by hash go beside it.
+void writeConsts(const capture::Capture &recording, const DumpOptions &options) {
+  std::string dir = options.model.constsDir();
+  if (dir.empty() && options.output != "-")
+    dir = std::filesystem::path(options.output).parent_path().string();
+  size_t skipped = 0;
+  for (const capture::Bound &bound : recording.bound) {
+    if (!bound.value || bound.value->contentHash.empty())
+      continue;
+    if (dir.empty() && options.output == "-")
+      ++skipped;
+    else
+      writeConst(*bound.value, bound.get(), dir.empty() ? "." : dir);
+  }
+  if (skipped)
+    fmt::print(stderr,
+               "graphopt: note: {} constants are named by hash only: give --consts=DIR or -o to write them\n",
+               skipped);
+}
+
+int runDump(const DumpOptions &options) {
+  const GradScope grad(options.model);
+  const Instance instance = options.model.make();
+  const capture::Capture recording = instance.record(options.model.seed());
+  ir::Graph graph = recording.graph.clone();
+  passes::Pipeline pipeline = options.passes.pipeline();
+  if (options.form == "functional" && pipeline.empty())
+    pipeline = passes::parsePipeline("functionalize");
+  const auto reports =
+      passes::runPipeline(graph, pipeline, options.passes.managerOptions(&runtime::dispatcherCatalog()));
+  options.passes.report(reports);
+  writeConsts(recording, options);
+  writeText(options.output, ir::print(graph));
+  return 0;
+}
+
+} // namespace
+
+Run dumpCommand(CLI::App &app) {
+  auto options = std::make_shared<DumpOptions>();
+  options->model.add(app);
+  app.add_option("--to", options->to, "the stage to stop at: captured")
+      ->type_name("STAGE")
+      ->check(CLI::IsMember({"captured"}));
+  app.add_option("--form", options->form,
+                 "raw: as recorded (the default); functional: writes in update regions")
+      ->type_name("FORM")
+      ->check(CLI::IsMember({"raw", "functional"}));
+  app.add_option("-o", options->output, "write here instead of standard output")->type_name("FILE");
+  options->passes.addPassesFlag(app);
+  options->passes.addManagerFlags(app);
+  return [options] { return runDump(*options); };
+}
+
+} // namespace graphopt::tools
