@@ -102,7 +102,7 @@ Recorder::Seen *Recorder::aliased(const at::Tensor &tensor) {
 
 void Recorder::takeTensor(TraceCall &call, const at::Tensor &tensor) {
   if (!tensor.defined())
-    return;
+    return takePlain(call, ir::Type::Kind::None);
   auto index = static_cast<int32_t>(trace_.calls.size());
   for (Seen &seen : seen_) {
     if (seen.impl != tensor.unsafeGetTensorImpl() || !seen.isWritten)
@@ -139,11 +139,16 @@ void Recorder::takeResult(TraceCall &call, const c10::IValue &value) {
       takeTensor(call, item.toTensor());
     return;
   }
-  TraceValue plain; // a number beside tensors
-  plain.type = ir::Type::scalar(value.isInt()      ? ir::Type::Kind::Int
-                                : value.isDouble() ? ir::Type::Kind::Float
-                                : value.isBool()   ? ir::Type::Kind::Bool
-                                                   : ir::Type::Kind::List);
+  takePlain(call, value.isInt()      ? ir::Type::Kind::Int
+                  : value.isDouble() ? ir::Type::Kind::Float
+                  : value.isBool()   ? ir::Type::Kind::Bool
+                                     : ir::Type::Kind::List);
+}
+
+/// A number beside tensors, or an undefined tensor: it has a place among the results and no memory.
+void Recorder::takePlain(TraceCall &call, ir::Type::Kind kind) {
+  TraceValue plain;
+  plain.type = ir::Type::scalar(kind);
   plain.definedBy = static_cast<int32_t>(trace_.calls.size());
   call.results.push_back(static_cast<ValueId>(trace_.values.size()));
   trace_.values.push_back(std::move(plain));

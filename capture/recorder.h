@@ -36,6 +36,7 @@ private:
   void linkOperands(std::vector<TraceOperand> &operands, size_t &next);
   void takeResult(TraceCall &call, const c10::IValue &value);
   void takeTensor(TraceCall &call, const at::Tensor &tensor);
+  void takePlain(TraceCall &call, ir::Type::Kind kind);
   Seen *aliased(const at::Tensor &tensor);
   void noteWrites(TraceCall &call);
   void noteReads();

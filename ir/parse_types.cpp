@@ -215,7 +215,7 @@ Type Parser::type() {
   if (at("[") && dtype)
     return tensorType(*dtype);
   using enum Type::Kind;
-  for (Type::Kind kind : {Int, Float, Bool, List})
+  for (Type::Kind kind : {Int, Float, Bool, List, None})
     if (!at("[") && name.text == toString(Type::scalar(kind)))
       return Type::scalar(kind);
   if (dtype)

@@ -65,6 +65,8 @@ std::string_view scalarName(Type::Kind kind) {
     return "bool";
   case Type::Kind::List:
     return "list";
+  case Type::Kind::None:
+    return "none";
   case Type::Kind::Tensor:
     break;
   }

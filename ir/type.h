@@ -10,7 +10,7 @@
 namespace graphopt::ir {
 
 struct Type {
-  enum class Kind { Tensor, Int, Float, Bool, List };
+  enum class Kind { Tensor, Int, Float, Bool, List, None }; // None: an undefined tensor
   Kind kind = Kind::Tensor;
   DType dtype = DType::Float;
   std::vector<Dim> sizes;

@@ -126,6 +126,8 @@ private:
       return content.kind() == Attr::Kind::Bool;
     case Type::Kind::List:
       return content.isList();
+    case Type::Kind::None:
+      return content.isNone();
     }
     return false;
   }

@@ -91,9 +91,10 @@ Type tensorTypeOf(const Type &type) {
   case Type::Kind::Bool:
     return Type::tensor(at::kBool, {});
   case Type::Kind::List:
+  case Type::Kind::None:
     break;
   }
-  userError("a value of type list is no tensor and cannot be supplied as one");
+  userError(fmt::format("a value of type {} is no tensor and cannot be supplied as one", toString(type)));
 }
 
 Attr nested(const at::Tensor &flat, at::IntArrayRef sizes, int64_t &next) {

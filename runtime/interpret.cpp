@@ -112,6 +112,7 @@ private:
       runBody(op);
       return;
     case Op::Kind::Border:
+      refuseUntraced(op);
       return;
     case Op::Kind::Writeback:
       writeBack(op);
@@ -122,6 +123,15 @@ private:
     case Op::Kind::Yield:
       return; // read by the owner
     }
+  }
+
+  /// A host read only says where the program looked; after an untraced border the graph is not the program.
+  void refuseUntraced(const Op &border) const {
+    if (border.name != "untraced")
+      return;
+    const ir::Attr *reason = border.attr("reason");
+    userError(fmt::format("graph @{} does not hold what the program did at border #{} ({}); run the program eagerly",
+                          graph_.name, border.number, reason ? reason->text() : "no reason given"));
   }
 
   void runBody(const Op &op) {
