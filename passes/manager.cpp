@@ -82,7 +82,7 @@ private:
 
 std::vector<PassReport> Runner::run() {
   checkOrder(pipeline_);
-  if (options_.verifyEach)
+  if (options_.verifyEach && !pipeline_.empty())
     checkInput();
   if (!options_.dumpDir.empty())
     dumpFile(options_.dumpDir, graph_.name, 0, "input", ir::print(graph_));

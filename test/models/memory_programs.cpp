@@ -1,6 +1,7 @@
 // Programs whose point is memory: who owns it, who sees it, who wrote it.
 #include "models.h"
 
+#include <ATen/autocast_mode.h>
 #include <torch/torch.h>
 
 namespace graphopt::testmodels {
@@ -293,7 +294,7 @@ std::vector<ModelCase> hostData() {
       unary("complexViews",
             [](Tensor x) {
               Tensor z = torch::view_as_complex(x.view({4, 3, 2}));
-              return Tensors{z.conj() * z, torch::view_as_real(z * 2), z.real()};
+              return Tensors{z.conj() * z, torch::view_as_real(z * 2), torch::real(z)};
             }),
   };
 }

@@ -67,7 +67,7 @@ struct Cnn : nn::Module {
     head = register_module("head", nn::Linear(8, 5));
   }
   Tensor forward(Tensor x) {
-    x = torch::relu_(bn1(conv1(x)));
+    x = bn1(conv1(x)).relu_();
     x = torch::max_pool2d(x, 2);
     x = bn2(conv2(x)).add_(x).relu_();
     return head(torch::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
