@@ -130,8 +130,9 @@ private:
     if (border.name != "untraced")
       return;
     const ir::Attr *reason = border.attr("reason");
-    userError(fmt::format("graph @{} does not hold what the program did at border #{} ({}); run the program eagerly",
-                          graph_.name, border.number, reason ? reason->text() : "no reason given"));
+    userError(fmt::format(
+        "graph @{} does not hold what the program did at border #{} ({}); run the program eagerly",
+        graph_.name, border.number, reason ? reason->text() : "no reason given"));
   }
 
   void runBody(const Op &op) {

@@ -13,7 +13,9 @@ TEST_P(MainJob, EqualsEager) {
   at::set_num_threads(1);
   corpus::Outcome outcome = corpus::check(GetParam().make, {.seed = 3});
   EXPECT_EQ(outcome.verdict, corpus::Outcome::Verdict::Equal) << outcome.step << ": " << outcome.reason;
-  EXPECT_EQ(outcome.borders, 0u);
+  // C++ MultiheadAttention asks torch::equal(query, key) and torch::equal(key, value), once a layer each;
+  // with a NaN that is false even for one and the same tensor, so it is a host read.
+  EXPECT_EQ(outcome.borders, GetParam().name == "transformerEncoder" ? 4u : 0u);
   EXPECT_GE(outcome.captured, 1u);
 }
 

@@ -42,6 +42,18 @@ TEST(Calls, ExceptionsOfOperatorsPassThroughAndLeaveNoRow) {
   EXPECT_EQ(operatorsOf(capture), "aten.neg\n");
 }
 
+TEST(Calls, UndefinedResultsKeepTheirPlace) {
+  Capture capture = recordBody(
+      [](const Tensors &x) -> c10::IValue {
+        auto [input, weight, bias] = at::convolution_backward(x[0], x[1], x[2], std::nullopt, {1}, {0}, {1},
+                                                              false, {0}, 1, {false, true, false});
+        return weight;
+      },
+      {ramp({1, 2, 3}), ramp({1, 2, 4}), ramp({2, 2, 2})});
+  EXPECT_NE(bodyOf(capture).find(": none, "), std::string::npos) << bodyOf(capture);
+  EXPECT_EQ(bordersOf(capture), "");
+}
+
 TEST(Calls, RecordingInsideARecordingIsRefused) {
   auto nested = [](const Tensors &x) -> c10::IValue {
     EXPECT_TRUE(isRecording());

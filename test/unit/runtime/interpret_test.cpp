@@ -340,6 +340,18 @@ TEST(Interpret, errorsNameTheOp) {
       std::string::npos);
 }
 
+TEST(Interpret, onlyReadsMayBePassed) {
+  auto graph = [](const std::string &border) {
+    return "graph @g version=1 stage=captured form=raw device=cpu {\n  input %x: f32[2, 2]\n  border #0 " +
+           border + "\n  return %x\n}";
+  };
+  Environment x = {{"x", at::zeros({2, 2})}};
+  EXPECT_EQ(run(graph("read %x reason=\"item\" at=\"\" seq=0"), x).size(), 1u);
+  EXPECT_NE(failure(graph("untraced reason=\"t_\" at=\"\" seq=0"), x)
+                .find("border #0 (t_); run the program eagerly"),
+            std::string::npos);
+}
+
 TEST(Interpret, unknownDevicesAreRefused) {
   std::string text =
       "graph @g version=1 stage=captured form=raw device=xpu {\n  input %x: f32[1]\n  return %x\n}";

@@ -94,6 +94,33 @@ TEST(Plan, runsAsTheInterpreterDoes) {
   }
 }
 
+// Both round differently below autograd: a composite 3-D linear, and a matmul that folds because a view of a
+// parameter says requires_grad under no_grad too.
+TEST(Plan, compositesAndViewsOfParametersAreEagersBits) {
+  ir::Graph graph = ir::parseGraph(R"(graph @net version=1 stage=captured form=functional device=cpu {
+  input %x: f32[2, 7, 3, 64]
+  param %w: f32[64, 64]
+  param %b: f32[64]
+  scope "" {grad=off}
+  %l: f32[2, 7, 3, 64] = aten.linear(%x, %w, %b)
+  %t: f32[64, 64] strides=[1, 64] = aten.transpose.int(&%w) {dim0=0, dim1=1}
+  %m: f32[2, 7, 3, 64] = aten.matmul(%l, %t)
+  %v: f32[64] = aten.matmul(%t, %b)
+  return %l, %m, %v
+})");
+  at::manual_seed(5);
+  Environment inputs = {{"x", at::randn({2, 7, 3, 64})},
+                        {"w", at::randn({64, 64}).requires_grad_(true)},
+                        {"b", at::randn({64}).requires_grad_(true)}};
+  Executor executor(buildPlan(graph, dispatcherCatalog()));
+  at::NoGradGuard noGrad;
+  Tensor l = at::linear(inputs["x"], inputs["w"], inputs["b"]), t = inputs["w"].transpose(0, 1);
+  std::vector<Tensor> expected = {l, at::matmul(l, t), at::matmul(t, inputs["b"])},
+                      actual = runPlan(executor, inputs);
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_TRUE(at::equal(actual[i], expected[i])) << i;
+}
+
 TEST(Plan, gradientsFlowThroughARun) {
   Executor executor(planOf(R"(graph @net version=1 stage=captured form=functional device=cpu {
   input %x: f32[3, 8]
