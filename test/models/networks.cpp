@@ -103,25 +103,30 @@ struct Block : nn::Module {
   nn::Dropout drop{nullptr};
 };
 
+/// Registers a tensor that another module owns too.
+struct TiedHead : nn::Module {
+  explicit TiedHead(const Tensor &shared) { weight = register_parameter("weight", shared); }
+  Tensor forward(Tensor x) { return at::linear(x, weight); }
+  Tensor weight;
+};
+
 struct LanguageModel : nn::Module {
   LanguageModel() {
     embed = register_module("embed", nn::Embedding(50, 32));
     blocks = register_module("blocks", nn::ModuleList());
     for (int i = 0; i < 2; ++i)
       blocks->push_back(std::make_shared<Block>());
-    head = register_module("head", nn::Linear(nn::LinearOptions(32, 50).bias(false)));
-    head->weight = embed->weight; // tied by the C++ idiom: one tensor, two owners
-    head->register_parameter("weight", embed->weight);
+    head = register_module("head", std::make_shared<TiedHead>(embed->weight));
   }
   Tensor forward(Tensor ids) {
     Tensor x = embed(ids);
     for (const auto &block : *blocks)
       x = block->as<Block>()->forward(x);
-    return head(x);
+    return head->forward(x);
   }
   nn::Embedding embed{nullptr};
   nn::ModuleList blocks;
-  nn::Linear head{nullptr};
+  std::shared_ptr<TiedHead> head;
 };
 
 struct Recurrent : nn::Module {
