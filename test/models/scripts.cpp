@@ -65,7 +65,7 @@ def forward(self, x):
 )"),
       script("optionalAndKeywords", R"(
 def forward(self, x):
-    return torch.clamp(x, min=None, max=0.5), torch.sum(x, [0], keepdim=True, dtype=torch.float64), torch.softmax(x, -1)
+    return torch.clamp(x, min=None, max=0.5), torch.sum(x, [0], keepdim=True, dtype=7), torch.softmax(x, -1)
 )"),
       script("zeroDimIntegers", R"(
 def forward(self, x):

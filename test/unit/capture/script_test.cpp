@@ -54,9 +54,9 @@ TEST(Script, ModulesUnderNumbersGiveNames) {
   torch::jit::Module leaf("leaf"), list("list"), net("net");
   leaf.define("def forward(self, x):\n    return torch.tanh(x)\n");
   list.register_module("0", leaf);
-  list.define("def forward(self, x):\n    return getattr(self, \"0\")(x)\n");
+  list.define("def forward(self, x):\n    return getattr(self, \"0\").forward(x)\n");
   net.register_module("layers", list);
-  net.define("def forward(self, x):\n    return self.layers(x)\n");
+  net.define("def forward(self, x):\n    return self.layers.forward(x)\n");
   Capture capture = recordChecked(*torchScriptProgram(net), {ramp({3})});
   EXPECT_NE(bodyOf(capture).find("%layers.0: f32[3] = aten.tanh(%x)"), std::string::npos) << bodyOf(capture);
 }
