@@ -61,7 +61,7 @@ void Parser::declaration(Value::Kind kind) {
   if (!define(name, loc))
     return;
   pending_.erase(name);
-  Value *value = graph_->declare(kind, std::move(name), std::move(declared));
+  Value *value = graph_->declare(kind, name, std::move(declared));
   value->loc = loc;
   value->content = std::move(content);
   value->contentHash = std::move(hash);

@@ -33,8 +33,8 @@ namespace detail {
 } // namespace graphopt
 
 /// An invariant of graphopt's own: a failure is a bug of graphopt, thrown as Error::Kind::Internal.
-#define GO_ASSERT(condition, text)                                                                             \
-  do {                                                                                                         \
-    if (!(condition)) [[unlikely]]                                                                             \
-      ::graphopt::detail::assertFailed(#condition, __FILE__, __LINE__, text);                                  \
+#define GO_ASSERT(condition, text)                                                                           \
+  do {                                                                                                       \
+    if (!(condition)) [[unlikely]]                                                                           \
+      ::graphopt::detail::assertFailed(#condition, __FILE__, __LINE__, text);                                \
   } while (false)
