@@ -122,11 +122,24 @@ void Recorder::takeTensor(TraceCall &call, const at::Tensor &tensor) {
   if (operand)
     operand->wasAliased = true;
   else if (isKnownMemory)
-    appendBorder(call.border, "a result shares memory with a tensor that is no operand");
+    noteSharedMemory(call, tensor);
   ValueId value = table_.addResult(tensor, index);
   call.results.push_back(value);
   if (!isKnownMemory && call.facts->isUninitialized && tensor.numel() > 0)
     trace_.families[trace_.values[value].family].isUninitialized = true;
+}
+
+/// Memory of no operand: of an earlier result of the same call (`where(mask)` unbinds what it made), which
+/// matters only to writes, or of a stranger.
+void Recorder::noteSharedMemory(TraceCall &call, const at::Tensor &tensor) {
+  TraceFamily &family = trace_.families[table_.familyOf(tensor)];
+  const TraceValue &base = trace_.values[family.base()];
+  bool isSibling =
+      base.kind == ir::Value::Kind::Result && base.definedBy == static_cast<int32_t>(trace_.calls.size());
+  if (isSibling)
+    family.hasSiblings = true;
+  else
+    appendBorder(call.border, "a result shares memory with a tensor that is no operand");
 }
 
 void Recorder::takeResult(TraceCall &call, const c10::IValue &value) {
@@ -161,6 +174,8 @@ void Recorder::noteWrites(TraceCall &call) {
     FamilyId family = trace_.values[seen.value].family;
     trace_.families[family].isUninitialized = false;
     call.writes.push_back(family);
+    if (trace_.families[family].hasSiblings)
+      appendBorder(call.border, "writes memory that several results of one operator share");
     TraceValue &base = trace_.values[trace_.families[family].base()];
     if (!base.isHostMemory)
       continue;

@@ -37,6 +37,7 @@ private:
   void takeResult(TraceCall &call, const c10::IValue &value);
   void takeTensor(TraceCall &call, const at::Tensor &tensor);
   void takePlain(TraceCall &call, ir::Type::Kind kind);
+  void noteSharedMemory(TraceCall &call, const at::Tensor &tensor);
   Seen *aliased(const at::Tensor &tensor);
   void noteWrites(TraceCall &call);
   void noteReads();

@@ -38,6 +38,7 @@ struct TraceValue {
 struct TraceFamily {
   std::vector<ValueId> values;
   bool isUninitialized = false; // made by empty(); no operator has written it yet
+  bool hasSiblings = false;     // several results of one operator, which no view chain connects
   ValueId base() const { return values.front(); }
 };
 

@@ -220,5 +220,21 @@ TEST(Memory, FreedAddressesAreNotTakenForEachOther) {
   }
 }
 
+// where(mask) unbinds what nonzero made: its results share memory with each other and with no operand.
+TEST(Memory, ResultsOfOneOperatorMayShareMemoryUntilItIsWritten) {
+  auto where = [](bool write) {
+    return recordBody(
+        [write](const Tensors &x) -> c10::IValue {
+          std::vector<at::Tensor> found = at::where(x[0]);
+          if (write)
+            found[0].add_(1);
+          return c10::List<at::Tensor>(found);
+        },
+        {ramp({2, 3})});
+  };
+  EXPECT_EQ(bordersOf(where(false)).find("shares memory"), std::string::npos) << bordersOf(where(false));
+  EXPECT_NE(bordersOf(where(true)).find("several results of one operator share"), std::string::npos);
+}
+
 } // namespace
 } // namespace graphopt::capture
