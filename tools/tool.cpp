@@ -23,11 +23,14 @@ int fail(const std::string &text) {
 
 std::string firstLine(const std::string &text) { return text.substr(0, text.find('\n')); }
 
-/// LibTorch's errors carry a C++ backtrace after the first line, TorchScript's a Python one before the last;
-/// users want what the operator said.
+/// LibTorch's errors carry a C++ backtrace after the first line. TorchScript's have a Python one before what
+/// the operator said, which may be long itself (all backends of an operator); users want its first line.
 std::string whatFailed(std::string text) {
   if (!firstLine(text).ends_with("failed in the TorchScript interpreter."))
     return firstLine(text);
+  constexpr std::string_view kSaid = "RuntimeError: ";
+  if (size_t said = text.rfind(kSaid); said != text.npos)
+    return firstLine(text.substr(said + kSaid.size()));
   text.resize(text.find_last_not_of('\n') + 1);
   return text.substr(text.rfind('\n') + 1);
 }
