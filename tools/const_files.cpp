@@ -1,4 +1,4 @@
-// One file a constant. The hash is checked on reading: a stale folder must not change results silently.
+// One file a constant. Only the size is checked on reading, not the hash that names the file.
 #include "tools/const_files.h"
 
 #include "tools/files.h"
