@@ -1,0 +1,37 @@
+// One GoogleTest a trap and mode: soundness_test --gtest_filter=State.HiddenCounter/shadow
+#include "trap.h"
+
+#include <gtest/gtest.h>
+
+namespace graphopt::soundness {
+namespace {
+
+class TrapTest : public testing::Test {
+public:
+  TrapTest(const Trap &trap, const Mode &mode) : trap_(trap), mode_(mode) {}
+  void TestBody() override {
+    for (const std::string &text : spring(trap_, mode_))
+      ADD_FAILURE_AT(trap_.file, trap_.line) << text;
+  }
+
+private:
+  const Trap trap_;
+  const Mode mode_;
+};
+
+void registerTraps() {
+  for (const Trap &trap : traps())
+    for (const Mode &mode : modes())
+      testing::RegisterTest(trap.theme, (std::string(trap.name) + "/" + mode.name).c_str(), nullptr, nullptr,
+                            trap.file, trap.line,
+                            [&trap, &mode]() -> testing::Test * { return new TrapTest(trap, mode); });
+}
+
+} // namespace
+} // namespace graphopt::soundness
+
+int main(int argc, char **argv) {
+  testing::InitGoogleTest(&argc, argv);
+  graphopt::soundness::registerTraps();
+  return RUN_ALL_TESTS();
+}
