@@ -6,6 +6,7 @@
 #include "capture/provenance.h"
 #include "capture/tensor_type.h"
 #include "capture/to_attr.h"
+#include "ir/content_hash.h"
 #include "ir/op_table.h"
 
 #include <algorithm>
@@ -27,20 +28,10 @@ bool hasLiterals(c10::ScalarType type) {
   return isPlainFloat || isPlainComplex || isPlainInteger;
 }
 
-/// FNV-1a over the dtype, the sizes and the elements in C order.
 std::string contentHashOf(const at::Tensor &tensor) {
-  uint64_t hash = 14695981039346656037ull;
-  auto add = [&](const void *data, size_t bytes) {
-    const auto *byte = static_cast<const unsigned char *>(data);
-    for (size_t i = 0; i < bytes; ++i)
-      hash = (hash ^ byte[i]) * 1099511628211ull;
-  };
   at::Tensor flat = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous();
-  std::string_view dtype = ir::dtypeName(flat.scalar_type());
-  add(dtype.data(), dtype.size());
-  add(flat.sizes().data(), flat.dim() * sizeof(int64_t));
-  add(flat.const_data_ptr(), flat.nbytes());
-  return fmt::format("{:016x}", hash);
+  return ir::contentHash(flat.scalar_type(), {flat.sizes().data(), flat.sizes().size()},
+                         {static_cast<const char *>(flat.const_data_ptr()), flat.nbytes()});
 }
 
 class GraphBuilder {

@@ -69,7 +69,7 @@ struct Value {
   Op *def = nullptr;       // Result only
   size_t resultIndex = 0;  // Result only
   Attr content;            // HostVal, and a Const given inline: the value, nested lists for a tensor
-  std::string contentHash; // a Const kept in a file: the hash of its bytes, which names the file
+  std::string contentHash; // a Const kept in a file: contentHash() of it, which names the file
   Loc loc;
 
   bool isResult() const { return kind == Kind::Result; }

@@ -58,26 +58,17 @@ at::Tensor wideTensor(const std::vector<c10::Scalar> &numbers, at::IntArrayRef s
   return tensor;
 }
 
-/// A tensor of the type's dtype, layout, device and flags with the (logical) values of `values`.
-at::Tensor inLayout(const at::Tensor &values, const Type &type, const SymValues &syms) {
-  at::TensorOptions options = at::TensorOptions().dtype(type.dtype).device(deviceOf(type, {}));
-  at::Tensor result;
-  if (type.strides) {
-    std::vector<int64_t> strides;
-    for (const ir::Dim &stride : *type.strides)
-      strides.push_back(valueOf(stride, syms));
-    result = at::empty_strided(values.sizes(), strides, options);
-  } else {
-    result = at::empty(values.sizes(), options);
+/// A dim of stride 0 repeats one element, which can be written only once.
+at::Tensor copyWithStrides(at::Tensor values, const std::vector<ir::Dim> &strides, const SymValues &syms,
+                           const at::TensorOptions &options) {
+  std::vector<int64_t> numbers, sizes = values.sizes().vec();
+  for (size_t d = 0; d < strides.size(); ++d) {
+    numbers.push_back(valueOf(strides[d], syms));
+    if (numbers[d] == 0 && sizes[d] > 1)
+      values = values.narrow(static_cast<int64_t>(d), 0, 1);
   }
-  at::Tensor physical = type.conj ? values.conj().resolve_conj() : values;
-  physical = type.neg ? physical.neg() : physical;
-  result.copy_(physical);
-  result = type.conj ? result.conj() : result;
-  result = type.neg ? result._neg_view() : result;
-  if (type.wrapped)
-    result.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return result;
+  at::Tensor copy = at::empty_strided(values.sizes(), numbers, options).copy_(values);
+  return copy.sizes() == sizes ? copy : copy.expand(sizes);
 }
 
 Type tensorTypeOf(const Type &type) {
@@ -117,6 +108,19 @@ std::vector<int64_t> sizesOf(const Type &type, const SymValues &syms) {
   for (const ir::Dim &dim : type.sizes)
     sizes.push_back(valueOf(dim, syms));
   return sizes;
+}
+
+at::Tensor inLayout(const at::Tensor &values, const Type &type, const SymValues &syms) {
+  at::TensorOptions options = at::TensorOptions().dtype(type.dtype).device(deviceOf(type, {}));
+  at::Tensor physical = type.conj ? values.conj().resolve_conj() : values;
+  physical = type.neg ? physical.neg() : physical;
+  at::Tensor result = type.strides ? copyWithStrides(physical, *type.strides, syms, options)
+                                   : at::empty(values.sizes(), options).copy_(physical);
+  result = type.conj ? result.conj() : result;
+  result = type.neg ? result._neg_view() : result;
+  if (type.wrapped)
+    result.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return result;
 }
 
 at::Tensor tensorFromContent(const Type &given, const Attr &content, const SymValues &syms) {

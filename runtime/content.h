@@ -12,6 +12,10 @@ namespace graphopt::runtime {
 /// Throws a user error when the nesting does not match the sizes, or when the dtype has no literals.
 at::Tensor tensorFromContent(const ir::Type &type, const ir::Attr &content, const SymValues &syms = {});
 
+/// A tensor of the type (dtype, strides, device, conj, neg, wrapped) with the logical values of `values`,
+/// which has the type's sizes.
+at::Tensor inLayout(const at::Tensor &values, const ir::Type &type, const SymValues &syms = {});
+
 /// The contents of a tensor as nested lists, or one number for 0-dim; logical values (conj and neg resolved),
 /// read from the device if need be.
 ir::Attr contentOf(const at::Tensor &tensor);

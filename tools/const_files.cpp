@@ -1,8 +1,10 @@
-// One file a constant. Only the size is checked on reading, not the hash that names the file.
+// One file a constant: its elements alone. What they mean (dtype, sizes, strides) is in the text, and so is
+// the hash that says that it is the right file.
 #include "tools/const_files.h"
 
 #include "tools/files.h"
 
+#include "ir/content_hash.h"
 #include "runtime/content.h"
 
 #include <graphopt/error.h>
@@ -25,12 +27,17 @@ std::string pathOf(const ir::Value &value, const std::string &dir) {
 at::Tensor readConst(const ir::Value &value, const std::string &dir) {
   const std::string path = pathOf(value, dir);
   const std::string bytes = readText(path);
-  at::Tensor tensor = at::empty(runtime::sizesOf(value.type, {}), value.type.dtype);
+  const std::vector<int64_t> sizes = runtime::sizesOf(value.type, {});
+  at::Tensor tensor = at::empty(sizes, value.type.dtype);
   if (bytes.size() != tensor.nbytes())
     userError(fmt::format("constant '%{}': '{}' has {} bytes, {} needs {}", value.name, path, bytes.size(),
                           ir::toString(value.type), tensor.nbytes()));
+  if (const std::string hash = ir::contentHash(value.type.dtype, sizes, bytes); hash != value.contentHash)
+    userError(fmt::format("constant '%{}': the contents of '{}' have the hash {}, the text says {}; dump "
+                          "the text and its constants again",
+                          value.name, path, hash, value.contentHash));
   std::memcpy(tensor.mutable_data_ptr(), bytes.data(), bytes.size());
-  return tensor;
+  return runtime::inLayout(tensor, value.type);
 }
 
 void writeConst(const ir::Value &value, const at::Tensor &tensor, const std::string &dir) {

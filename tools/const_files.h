@@ -9,8 +9,8 @@
 namespace graphopt::tools {
 
 /// The constant of a declaration from DIR/HASH.bin: its elements in C order, as the machine stores them.
-/// Throws a user error that names the file when it is missing or its size is not the declared one. The
-/// contents are not hashed again: who edits the folder edits the constant.
+/// Throws a user error that names the file when it is missing, its size is not the declared one, or its
+/// contents do not have the hash that the text gives.
 at::Tensor readConst(const ir::Value &value, const std::string &dir);
 /// Writes DIR/HASH.bin; the folder is made when missing.
 void writeConst(const ir::Value &value, const at::Tensor &tensor, const std::string &dir);

@@ -59,14 +59,6 @@ Module lookup() {
   return model;
 }
 
-/// A large constant, made by the host.
-Module constant() {
-  Module model("Constant");
-  model.define("def forward(self, x):\n"
-               "    return x + torch.arange(3)\n");
-  return model;
-}
-
 /// Arguments for mlp, as buffers.
 Module arguments() {
   Module model("Arguments");
@@ -90,6 +82,5 @@ int main(int argc, char **argv) {
   border().save((dir / "border.pt").string());
   dropout().save((dir / "random.pt").string());
   lookup().save((dir / "lookup.pt").string());
-  constant().save((dir / "constant.pt").string());
   arguments().save((dir / "arguments.pt").string());
 }

@@ -58,6 +58,16 @@ TEST(Content, layoutAndFlagsAreTheTypes) {
   EXPECT_EQ((at::ones({1}, at::kHalf) * wrapped).scalar_type(), at::kHalf);
 }
 
+TEST(Content, repeatedElementsAreStoredOnce) {
+  Type type = Type::tensor(at::kFloat, {2, 3});
+  type.setStrides({0, 1});
+  at::Tensor values = at::arange(3).to(at::kFloat).expand({2, 3});
+  at::Tensor tensor = inLayout(values, type);
+  EXPECT_EQ(tensor.strides(), (at::IntArrayRef{0, 1}));
+  EXPECT_EQ(tensor.storage().nbytes(), 3 * sizeof(float));
+  EXPECT_TRUE(at::equal(tensor, values));
+}
+
 TEST(Content, wrongNestingIsAUserError) {
   Type type = Type::tensor(at::kLong, {2, 2});
   EXPECT_THROW(tensorFromContent(type, Attr::ints({1, 2})), Error);
