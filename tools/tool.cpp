@@ -9,8 +9,11 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <iostream>
 #include <map>
+#include <sstream>
 
 namespace graphopt {
 namespace {
@@ -23,16 +26,26 @@ int fail(const std::string &text) {
 
 std::string firstLine(const std::string &text) { return text.substr(0, text.find('\n')); }
 
+/// Whether a line is how TorchScript ends its backtrace: "RuntimeError: what the operator said".
+bool saysException(std::string_view line) {
+  const auto partOfName = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '.'; };
+  const size_t colon = line.find(": ");
+  return colon != 0 && colon != line.npos && std::all_of(line.begin(), line.begin() + colon, partOfName);
+}
+
 /// LibTorch's errors carry a C++ backtrace after the first line. TorchScript's have a Python one before what
-/// the operator said, which may be long itself (all backends of an operator); users want its first line.
-std::string whatFailed(std::string text) {
+/// the operator said, which may be long itself (all backends of an operator); users want its first line. The
+/// backtrace quotes the program, which may look like anything, up to a few lines after its last arrow.
+std::string whatFailed(const std::string &text) {
   if (!firstLine(text).ends_with("failed in the TorchScript interpreter."))
     return firstLine(text);
-  constexpr std::string_view kSaid = "RuntimeError: ";
-  if (size_t said = text.rfind(kSaid); said != text.npos)
-    return firstLine(text.substr(said + kSaid.size()));
-  text.resize(text.find_last_not_of('\n') + 1);
-  return text.substr(text.rfind('\n') + 1);
+  constexpr std::string_view kPlain = "RuntimeError: ";
+  const size_t arrow = text.rfind("<--- HERE");
+  std::istringstream lines(text.substr(arrow == text.npos ? 0 : arrow));
+  for (std::string line; std::getline(lines, line);)
+    if (saysException(line))
+      return line.starts_with(kPlain) ? line.substr(kPlain.size()) : line;
+  return firstLine(text);
 }
 
 /// CLI11 wants to exit; help and version go to standard output with status 0, all else is a user's mistake.

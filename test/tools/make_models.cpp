@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/frontend/resolver.h>
 
 #include <filesystem>
 #include <iostream>
@@ -50,6 +51,39 @@ Module dropout() {
   return model;
 }
 
+/// Also knows prim operators, for what Python's compiler writes and C++'s does not.
+struct WithPrims : torch::jit::NativeResolver {
+  std::shared_ptr<torch::jit::SugaredValue> resolveValue(const std::string &name,
+                                                         torch::jit::GraphFunction &f,
+                                                         const torch::jit::SourceRange &at) override {
+    if (name == "prim")
+      return std::make_shared<torch::jit::BuiltinModule>("prim");
+    return NativeResolver::resolveValue(name, f, at);
+  }
+};
+
+/// A submodule whose forward fails as `how` says: in an operator, in one that lists the backends it has, by a
+/// raise of another class, by an assertion, in an operator that reads data.
+Module failing() {
+  Module inner("Inner");
+  inner.define("def forward(self, x, how: int):\n"
+               "    if how == 0:\n"
+               "        return torch.mm(x, x)\n"
+               "    if how == 1:\n"
+               "        return torch._values(x)\n"
+               "    if how == 2:\n"
+               "        prim.RaiseException('no such RuntimeError: 2' + '\\nKeyError: not this', "
+               "'builtins.ValueError')\n"
+               "    assert how == 4, 'an assertion'\n"
+               "    return torch.embedding(x, torch.tensor([7]))\n",
+               std::make_shared<WithPrims>());
+  Module model("Failing");
+  model.register_module("inner", inner);
+  model.define("def forward(self, x, how: int):\n"
+               "    return self.inner.forward(x, how)\n");
+  return model;
+}
+
 /// Takes integers and a scalar.
 Module lookup() {
   Module model("Lookup");
@@ -80,6 +114,7 @@ int main(int argc, char **argv) {
   mlp().save((dir / "mlp.pt").string());
   stateful().save((dir / "stateful.pt").string());
   border().save((dir / "border.pt").string());
+  failing().save((dir / "failing.pt").string());
   dropout().save((dir / "random.pt").string());
   lookup().save((dir / "lookup.pt").string());
   arguments().save((dir / "arguments.pt").string());
