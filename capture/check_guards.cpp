@@ -27,6 +27,7 @@ public:
 
 private:
   std::optional<std::string> meta(const Guard &guard);
+  std::optional<std::string> offset(const Guard &guard);
   std::optional<std::string> argument(const Guard &guard);
   std::optional<std::string> same(const Guard &guard);
   std::optional<std::string> alias(const Guard &guard);
@@ -54,6 +55,13 @@ std::optional<std::string> GuardCheck::meta(const Guard &guard) {
   std::string layout = unsupportedLayout(tensor);
   std::string type = toString(typeOf(tensor, capture_.graph.device));
   return layout.empty() ? type : type + " (" + layout + ")";
+}
+
+std::optional<std::string> GuardCheck::offset(const Guard &guard) {
+  int64_t actual = live_.of(guard.operands.at(0).value).storage_offset();
+  if (std::get<ir::Attr>(guard.expected) == ir::Attr::integer(actual))
+    return std::nullopt;
+  return fmt::format("{}", actual);
 }
 
 std::optional<std::string> GuardCheck::argument(const Guard &guard) {
@@ -121,14 +129,18 @@ std::string GuardCheck::stateWord(const Guard &guard) {
   if (guard.kind == "default_dtype")
     return defaultDtypeWord();
   if (guard.kind == "deterministic")
-    return processState().deterministic;
+    return deterministicWord();
+  if (guard.kind == "setting")
+    return switchWord(guard.operands.at(0).literal.text());
   GO_ASSERT(guard.kind == "matmul_precision", "no evaluator for guard kind " + guard.kind);
-  return processState().matmul;
+  return matmulWord();
 }
 
 std::optional<std::string> GuardCheck::failure(const Guard &guard) {
   if (guard.kind == "meta")
     return meta(guard);
+  if (guard.kind == "offset")
+    return offset(guard);
   if (guard.kind == "argument")
     return argument(guard);
   if (guard.kind == "same")

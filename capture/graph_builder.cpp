@@ -8,6 +8,7 @@
 #include "capture/to_attr.h"
 #include "ir/content_hash.h"
 #include "ir/op_table.h"
+#include "ir/settings.h"
 
 #include <algorithm>
 #include <graphopt/error.h>
@@ -41,8 +42,10 @@ public:
         names_(resultNames(trace_)), provenance_(trace_) {
     capture_.graph = ir::Graph(options.graphName);
     capture_.graph.device = toDevice(recorded.device);
-    capture_.graph.settings = {{"deterministic", ir::Attr::word(recorded.process.deterministic)},
-                               {"matmul", ir::Attr::word(recorded.process.matmul)}};
+    capture_.graph.settings = {{"deterministic", ir::Attr::word(recorded.process.deterministic)}};
+    if (std::ranges::find(ir::kMatmulWords, recorded.process.matmul) !=
+        ir::kMatmulWords.end()) // else its guard alone says it
+      capture_.graph.settings.push_back({"matmul", ir::Attr::word(recorded.process.matmul)});
   }
 
   Capture build() {
@@ -53,7 +56,8 @@ public:
       addCall(trace_.calls[i], names_[i]);
     addOverlapBorders();
     if (processState() != recorded_.process)
-      border("untraced", {}, "deterministic or matmul precision switched in the call", "");
+      border("untraced", {},
+             "a switch of the process (deterministic, matmul, sdp, cudnn) was changed in the call", "");
     addReturn();
     recorded_.writesDeclared =
         std::any_of(written_.begin(), written_.end(), [&](FamilyId family) { return isDeclared(family); });

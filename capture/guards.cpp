@@ -7,6 +7,8 @@
 
 #include <ATen/autocast_mode.h>
 
+#include <set>
+
 namespace graphopt::capture {
 namespace {
 
@@ -54,7 +56,8 @@ void addArguments(GuardWriter &guards, const Capture &capture) {
   }
 }
 
-void addState(GuardWriter &guards, const EntryState &entry, const Recorded &recorded) {
+void addState(GuardWriter &guards, const EntryState &entry, const Recorded &recorded,
+              const ir::Graph &graph) {
   guards.word("grad_mode", {}, onOff(entry.ambient.grad));
   guards.word("inference_mode", {}, onOff(entry.ambient.inference));
   auto autocast = [&](c10::DeviceType device, const std::string &word) {
@@ -68,6 +71,8 @@ void addState(GuardWriter &guards, const EntryState &entry, const Recorded &reco
   guards.word("default_dtype", {}, entry.defaultDtype);
   guards.word("deterministic", {}, recorded.process.deterministic);
   guards.word("matmul_precision", {}, recorded.process.matmul);
+  for (const auto &[setting, word] : switchesFor(graph, recorded.process))
+    guards.word("setting", {name(std::string(setting))}, word);
 }
 
 /// Pairs of declared values that overlap; and, when memory of a declared value is written, that the others
@@ -91,6 +96,30 @@ void addAliases(GuardWriter &guards, const std::vector<LiveTensors::Entry> &live
   }
 }
 
+/// Whether a call names a place in its operand's storage, counted from the storage's start.
+bool countsFromStorage(const TraceCall &call) {
+  if (!call.facts || !call.facts->base.starts_with("as_strided"))
+    return false;
+  return std::any_of(call.attrs.begin(), call.attrs.end(), [](const ir::NamedAttr &attr) {
+    return attr.name == "storage_offset" && !attr.value.isNone();
+  });
+}
+
+/// Where declared values begin in their storage, where some operator counts from the storage's start.
+void addOffsets(GuardWriter &guards, const std::vector<LiveTensors::Entry> &live, const Trace &trace) {
+  std::set<FamilyId> families;
+  for (const TraceCall &call : trace.calls)
+    if (countsFromStorage(call))
+      families.insert(trace.values[call.operands.at(0).value].family);
+  for (const TraceValue &value : trace.values) {
+    if (!value.weak || !families.contains(value.family))
+      continue;
+    for (const LiveTensors::Entry &entry : live)
+      if (value.weak->_unsafe_get_target() == entry.tensor.unsafeGetTensorImpl())
+        guards.add("offset", {Operand::of(entry.value)}, Attr::integer(value.offset));
+  }
+}
+
 } // namespace
 
 EntryState entryState(c10::DeviceType device) {
@@ -102,11 +131,13 @@ void addGuards(Capture &capture, const Recorded &recorded, const EntryState &ent
                const std::vector<at::Tensor> &leaves) {
   GuardWriter guards(capture.graph);
   addArguments(guards, capture);
-  addState(guards, entry, recorded);
+  addState(guards, entry, recorded, capture.graph);
   for (const Bound &bound : capture.bound)
     if (bound.value->kind != Kind::HostVal && bound.value->kind != Kind::Const)
       guards.meta(bound.value);
-  addAliases(guards, LiveTensors(capture, leaves).all(), recorded.writesDeclared);
+  const LiveTensors live(capture, leaves);
+  addAliases(guards, live.all(), recorded.writesDeclared);
+  addOffsets(guards, live.all(), recorded.trace);
 }
 
 } // namespace graphopt::capture

@@ -4,6 +4,7 @@
 
 #include "graphopt/error.h"
 #include "ir/dtype.h"
+#include "ir/settings.h"
 
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
@@ -13,6 +14,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <span>
 
 namespace graphopt::runtime {
 namespace {
@@ -54,40 +56,33 @@ c10::impl::LocalDispatchKeySet keysFor(const Ambient &ambient, bool belowAutogra
   return keys;
 }
 
-std::string_view wordOf(at::Float32MatmulPrecision precision) {
-  switch (precision) {
-  case at::Float32MatmulPrecision::HIGHEST:
-    return "highest";
-  case at::Float32MatmulPrecision::HIGH:
-    return "high";
-  case at::Float32MatmulPrecision::MEDIUM:
-    return "medium";
-  }
-  return "highest";
+/// Empty where no word says it.
+std::string_view matmulWord(const at::Context &context) {
+  auto precision = [&](at::Float32Backend backend) {
+    return at::precision2str(context.float32Precision(backend, at::Float32Op::MATMUL));
+  };
+  return ir::matmulWord(precision(at::Float32Backend::CUDA), precision(at::Float32Backend::MKLDNN));
 }
 
 std::string_view deterministicWord(const at::Context &context) {
-  if (!context.deterministicAlgorithms())
-    return "off";
-  return context.deterministicAlgorithmsWarnOnly() ? "warn" : "on";
+  return ir::deterministicWord(context.deterministicAlgorithms(), context.deterministicAlgorithmsWarnOnly());
 }
 
 void apply(const Settings &settings) {
   at::Context &context = at::globalContext();
   if (!settings.deterministic.empty() && settings.deterministic != deterministicWord(context))
     context.setDeterministicAlgorithms(settings.deterministic != "off", settings.deterministic == "warn");
-  if (!settings.matmul.empty() && settings.matmul != wordOf(context.float32MatmulPrecision()))
+  if (!settings.matmul.empty() && settings.matmul != matmulWord(context))
     context.setFloat32MatmulPrecision(settings.matmul);
 }
 
-template <size_t N> bool isOneOf(std::string_view word, const std::string_view (&words)[N]) {
-  return word.empty() || std::find(std::begin(words), std::end(words), word) != std::end(words);
-}
-constexpr std::string_view kDeterministic[] = {"off", "on", "warn"};
-constexpr std::string_view kMatmul[] = {"highest", "high", "medium"};
+using Words = std::span<const std::string_view>;
 
-template <size_t N>
-std::string settingWord(const ir::NamedAttr &setting, const std::string_view (&words)[N]) {
+bool isOneOf(std::string_view word, Words words) {
+  return word.empty() || std::find(words.begin(), words.end(), word) != words.end();
+}
+
+std::string settingWord(const ir::NamedAttr &setting, Words words) {
   if (setting.value.kind() != ir::Attr::Kind::Word || !isOneOf(setting.value.text(), words))
     userError(fmt::format("setting {}={} is not understood: expected one of {}", setting.name,
                           toString(setting.value), fmt::join(words, ", ")));
@@ -191,23 +186,29 @@ SettingsScope::SettingsScope(const Settings &settings) {
   if (!settings.deterministic.empty())
     previous_.deterministic = deterministicWord(context);
   if (!settings.matmul.empty())
-    previous_.matmul = wordOf(context.float32MatmulPrecision());
+    previous_.matmul = matmulWord(context);
+  if (!settings.matmul.empty() && previous_.matmul.empty())
+    userError(
+        fmt::format("the program needs matmul={}, and the process has other precisions for CUDA and oneDNN "
+                    "that could not be put back: set them alike with setFloat32MatmulPrecision",
+                    settings.matmul));
   apply(settings);
 }
 
 SettingsScope::~SettingsScope() { apply(previous_); }
 
 bool isValid(const Settings &settings) {
-  return isOneOf(settings.deterministic, kDeterministic) && isOneOf(settings.matmul, kMatmul);
+  return isOneOf(settings.deterministic, ir::kDeterministicWords) &&
+         isOneOf(settings.matmul, ir::kMatmulWords);
 }
 
 Settings settingsOf(const ir::Graph &graph) {
   Settings settings;
   for (const ir::NamedAttr &setting : graph.settings) {
     if (setting.name == "deterministic")
-      settings.deterministic = settingWord(setting, kDeterministic);
+      settings.deterministic = settingWord(setting, ir::kDeterministicWords);
     else if (setting.name == "matmul")
-      settings.matmul = settingWord(setting, kMatmul);
+      settings.matmul = settingWord(setting, ir::kMatmulWords);
   }
   return settings;
 }

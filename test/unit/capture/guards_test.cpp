@@ -1,6 +1,8 @@
 // Guards hold for calls like the recorded one, and say what differs otherwise.
 #include "recording.h"
 
+#include "capture/ambient.h"
+#include "ir/parse.h"
 #include "ir/print.h"
 
 #include <ATen/Context.h>
@@ -9,12 +11,22 @@
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/InferenceMode.h>
 
+#include <algorithm>
+
 namespace graphopt::capture {
 namespace {
 
 std::string missOf(const Capture &capture, const std::vector<c10::IValue> &args) {
   std::optional<GuardMiss> miss = checkGuards(capture, args);
   return miss ? miss->text + " failed: actual " + miss->actual : "";
+}
+
+/// The names of the switches that a graph's guards speak of, one a line.
+std::string switchesOf(const ir::Graph &graph) {
+  std::string names;
+  for (const auto &[name, word] : switchesFor(graph, processState()))
+    names += std::string(name) + "\n";
+  return names;
 }
 
 class Guards : public testing::Test {
@@ -84,6 +96,22 @@ TEST_F(Guards, TellMatmulPrecision) {
   EXPECT_EQ(miss, "guard #6 matmul_precision == highest failed: actual medium");
 }
 
+TEST_F(Guards, TellMatmulPrecisionsThatOneWordCannotSay) {
+  auto setCuda = [](at::Float32Precision precision) {
+    at::globalContext().setFloat32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL, precision);
+  };
+  setCuda(at::Float32Precision::TF32);
+  std::string miss = missOf(capture, {ramp({2, 16})});
+  Capture mixed = recordBody([](const Tensors &x) { return x[0].relu(); }, {ramp({2, 16})});
+  std::string same = missOf(mixed, {ramp({2, 16})});
+  setCuda(at::Float32Precision::IEEE);
+  EXPECT_EQ(miss.find("guard #6 matmul_precision == highest failed: actual cuda.tf32.mkldnn."), 0u) << miss;
+  EXPECT_EQ(same, "");
+  EXPECT_NE(missOf(mixed, {ramp({2, 16})}).find("failed: actual highest"), std::string::npos);
+  EXPECT_EQ(ir::print(mixed.graph).find("matmul=cuda"),
+            std::string::npos); // no setting that a plan could set
+}
+
 TEST_F(Guards, TellArguments) {
   EXPECT_EQ(missOf(capture, {}), "arguments == 1 failed: actual 0");
   EXPECT_EQ(missOf(capture, {c10::IValue(3)}),
@@ -141,6 +169,143 @@ TEST(StateGuards, NoticeDroppedOutsideTensors) {
   h->reset();
   EXPECT_NE(missOf(capture, {ramp({2})}).find("actual a tensor that the program has dropped"),
             std::string::npos);
+}
+
+// ---- where a tensor begins in its storage
+
+TEST(OffsetGuards, AreThereWhereAnOperatorCountsFromTheStoragesStart) {
+  Capture capture = recordBody(
+      [](const Tensors &a) { return a[0].t().as_strided({2}, {1}, a[0].storage_offset() + 1).neg(); },
+      {ramp({3, 4}).slice(0, 1)});
+  EXPECT_EQ(guardsOf(capture, "offset"), "offset(%x) == 4\n");
+  EXPECT_EQ(missOf(capture, {ramp({5, 4}).slice(0, 1, 3)}), "");
+  EXPECT_NE(missOf(capture, {ramp({5, 4}).slice(0, 2, 4)}).find("offset(%x) == 4 failed: actual 8"),
+            std::string::npos);
+  EXPECT_NE(missOf(capture, {ramp({2, 4})}).find("offset(%x) == 4 failed: actual 0"), std::string::npos);
+}
+
+TEST(OffsetGuards, SpeakOfEveryDeclaredTensorOfThatStorage) {
+  at::Tensor w = ramp({6});
+  Capture capture = recordBody(
+      [&](const Tensors &a) {
+        return a[0].add(at::as_strided_copy(w.slice(0, 1), {2}, {2}, 3)).add(a[1].as_strided({2}, {1}, 2));
+      },
+      {ramp({2}), w.slice(0, 2)}, {{"w", w, true}});
+  EXPECT_EQ(guardsOf(capture, "offset"), "offset(%x1) == 2\noffset(%w) == 0\n");
+}
+
+TEST(OffsetGuards, AreLeftOutWhereNothingDependsOnIt) {
+  auto relative = [](const Tensors &a) { return a[0].as_strided({2}, {1}).add(a[0].slice(0, 0, 2)); };
+  Capture capture = recordBody(relative, {ramp({4}).slice(0, 1)});
+  EXPECT_EQ(guardsOf(capture, "offset"), "");
+  EXPECT_EQ(missOf(capture, {ramp({5}).slice(0, 2)}), "");
+}
+
+// ---- switches of the backends
+
+/// Sets a switch for as long as it lives.
+class Flipped {
+public:
+  using Set = void (*)(at::Context &, bool);
+  Flipped(Set set, bool value) : set_(set), before_(!value) { set_(at::globalContext(), value); }
+  ~Flipped() { set_(at::globalContext(), before_); }
+
+private:
+  Set set_;
+  bool before_;
+};
+
+struct SwitchCase {
+  std::string name;
+  bool usual;
+  Flipped::Set set;
+};
+template <size_t N> std::string namesOf(const SwitchCase (&cases)[N]) {
+  std::string names;
+  for (const SwitchCase &one : cases)
+    names += one.name + "\n";
+  return names;
+}
+void PrintTo(const SwitchCase &one, std::ostream *out) { *out << one.name; }
+std::string nameOf(const testing::TestParamInfo<SwitchCase> &info) {
+  std::string name = info.param.name;
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+}
+
+void setTf32(at::Context &context, at::Float32Op op, bool on) {
+  context.setFloat32Precision(at::Float32Backend::CUDA, op,
+                              on ? at::Float32Precision::TF32 : at::Float32Precision::IEEE);
+}
+
+const SwitchCase kAttentionCases[] = {
+    {"sdp.flash", true, [](at::Context &c, bool on) { c.setSDPUseFlash(on); }},
+    {"sdp.mem_efficient", true, [](at::Context &c, bool on) { c.setSDPUseMemEfficient(on); }},
+    {"sdp.math", true, [](at::Context &c, bool on) { c.setSDPUseMath(on); }},
+    {"sdp.cudnn", true, [](at::Context &c, bool on) { c.setSDPUseCuDNN(on); }},
+};
+const SwitchCase kCudnnCases[] = {
+    {"cudnn.enabled", true, [](at::Context &c, bool on) { c.setUserEnabledCuDNN(on); }},
+    {"cudnn.benchmark", false, [](at::Context &c, bool on) { c.setBenchmarkCuDNN(on); }},
+    {"cudnn.deterministic", false, [](at::Context &c, bool on) { c.setDeterministicCuDNN(on); }},
+    {"cudnn.conv.allow_tf32", true, [](at::Context &c, bool on) { setTf32(c, at::Float32Op::CONV, on); }},
+    {"cudnn.rnn.allow_tf32", true, [](at::Context &c, bool on) { setTf32(c, at::Float32Op::RNN, on); }},
+};
+
+class SwitchGuards : public testing::TestWithParam<SwitchCase> {
+protected:
+  std::string expected = fmt::format("setting(\"{}\") == {}", GetParam().name, onOff(GetParam().usual));
+  std::string actual = onOff(!GetParam().usual);
+};
+class AttentionSwitch : public SwitchGuards {};
+class CudnnSwitch : public SwitchGuards {};
+
+c10::IValue attend(const Tensors &a) { return at::scaled_dot_product_attention(a[0], a[0], a[0]); }
+
+TEST_P(AttentionSwitch, IsGuardedWhereThereIsAttention) {
+  Capture capture = recordBody(attend, {ramp({1, 2, 4, 8})});
+  EXPECT_EQ(missOf(capture, {ramp({1, 2, 4, 8})}), "");
+  Flipped flipped(GetParam().set, !GetParam().usual);
+  EXPECT_NE(missOf(capture, {ramp({1, 2, 4, 8})}).find(expected + " failed: actual " + actual),
+            std::string::npos);
+}
+TEST_P(AttentionSwitch, IsRecordedAsItWasAtEntry) {
+  Flipped flipped(GetParam().set, !GetParam().usual);
+  Capture capture = recordBody(
+      [&](const Tensors &a) {
+        c10::IValue y = attend(a);
+        GetParam().set(at::globalContext(), GetParam().usual);
+        return y;
+      },
+      {ramp({1, 2, 4, 8})});
+  EXPECT_NE(guardsOf(capture, "setting").find(fmt::format("(\"{}\") == {}", GetParam().name, actual)),
+            std::string::npos);
+  EXPECT_NE(bordersOf(capture).find("a switch of the process"), std::string::npos);
+}
+INSTANTIATE_TEST_SUITE_P(All, AttentionSwitch, testing::ValuesIn(kAttentionCases), nameOf);
+
+TEST_P(CudnnSwitch, IsGuardedWhereThereIsCuda) {
+  Capture capture;
+  capture.graph = ir::parseGraph("graph @g version=1 stage=captured form=raw device=cuda:0 {\n  guard #0 " +
+                                 expected + "\n  return\n}\n");
+  EXPECT_EQ(switchesOf(capture.graph), namesOf(kCudnnCases));
+  EXPECT_EQ(missOf(capture, {}), "");
+  Flipped flipped(GetParam().set, !GetParam().usual);
+  EXPECT_EQ(missOf(capture, {}), "guard #0 " + expected + " failed: actual " + actual);
+}
+INSTANTIATE_TEST_SUITE_P(All, CudnnSwitch, testing::ValuesIn(kCudnnCases), nameOf);
+
+TEST(SwitchGuards, AreLeftOutWhereNoOperatorAsksForThem) {
+  EXPECT_EQ(guardsOf(recordBody([](const Tensors &a) { return a[0].relu(); }, {ramp({2})}), "setting"), "");
+  std::string text = "graph @g version=1 stage=captured form=raw device=cpu {{\n  input %x: f32[2]\n"
+                     "  %y: f32[2]{} = {}(%x)\n  return %y\n}}\n";
+  auto namesFor = [&](const char *device, const char *op) {
+    return switchesOf(ir::parseGraph(fmt::format(fmt::runtime(text), device, op)));
+  };
+  EXPECT_EQ(namesFor("", "aten.relu"), "");
+  EXPECT_EQ(namesFor("", "aten._native_multi_head_attention"), namesOf(kAttentionCases));
+  EXPECT_EQ(namesFor("", "mylib::anything"), namesOf(kAttentionCases)); // it may call attention
+  EXPECT_EQ(namesFor(" device=cuda:0", "aten.relu"), namesOf(kCudnnCases));
 }
 
 TEST(Ambient, IsWrittenWhereItDiffersFromTheDefault) {

@@ -189,6 +189,28 @@ TEST(Interpret, stateIsRestoredWhenAnOperatorThrows) {
   EXPECT_EQ(at::globalContext().float32MatmulPrecision(), at::Float32MatmulPrecision::HIGHEST);
 }
 
+TEST(Interpret, settingsThatCouldNotBePutBackAreNotTouched) {
+  const char *text = R"(graph @g version=1 stage=captured form=raw device=cpu matmul=highest {
+  input %x: f32[2]
+  return &%x
+})";
+  auto setCuda = [](at::Float32Precision precision) {
+    at::globalContext().setFloat32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL, precision);
+  };
+  setCuda(at::Float32Precision::TF32); // by itself: no word says it
+  std::string error;
+  try {
+    run(text, {{"x", at::zeros({2})}});
+  } catch (const Error &caught) {
+    error = caught.what();
+  }
+  auto after = at::globalContext().float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL);
+  setCuda(at::Float32Precision::IEEE);
+  EXPECT_EQ(after, at::Float32Precision::TF32);
+  EXPECT_NE(error.find("needs matmul=highest"), std::string::npos) << error;
+  EXPECT_NO_THROW(run(text, {{"x", at::zeros({2})}}));
+}
+
 TEST(Interpret, constantsAndHostValues) {
   auto out = run(R"(graph @g version=1 stage=captured form=raw device=cpu {
   input %x: f32[3]
