@@ -198,12 +198,23 @@ bool enlist(const Trap &trap) {
   return true;
 }
 
+/// GRAPHOPT_TRAP_FACTS=1: what a run showed, to see that a trap says what it means to.
+void printFacts(const Trap &trap, const char *who, const Trial &run) {
+  if (!std::getenv("GRAPHOPT_TRAP_FACTS"))
+    return;
+  for (const Fact &fact : run.facts())
+    fmt::print("{}.{} {} [{}] call {}: {}: {}\n", trap.theme, trap.name, who, nameOf(run.variant()),
+               fact.call, fact.what, fact.text);
+}
+
 std::vector<std::string> spring(const Trap &trap, const Mode &mode) {
   std::vector<std::string> found;
   for (const Variant variant : kVariants) {
     Trial eager(nullptr, variant), compiled(&mode, variant);
     runInVariant(trap, eager);
+    printFacts(trap, "eager", eager);
     runInVariant(trap, compiled);
+    printFacts(trap, mode.name.c_str(), compiled);
     std::vector<std::string> here = differences(eager.facts(), compiled.facts());
     if (std::string text = eager.surprise(); !text.empty())
       here.push_back(std::move(text));

@@ -1,0 +1,320 @@
+// Autograd inside and around compiled calls: hooks, custom functions, gradients taken in mid-call,
+// optimizers.
+#include "trap.h"
+
+#include <torch/autograd.h>
+
+namespace graphopt::soundness {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+using torch::autograd::AutogradContext;
+
+Tensor leaf(Trial &run, at::IntArrayRef sizes) { return run.randn(sizes).set_requires_grad(run.gradients()); }
+
+/// Twice the gradient that it should be, so that nobody can replace it by what its forward does.
+struct Exaggerate : torch::autograd::Function<Exaggerate> {
+  static Tensor forward(AutogradContext *context, Tensor x, double factor) {
+    context->saved_data["factor"] = factor;
+    context->save_for_backward({x});
+    return x * x;
+  }
+  static Tensors backward(AutogradContext *context, Tensors gradients) {
+    return {gradients[0] * context->get_saved_variables()[0] * 4 * context->saved_data["factor"].toDouble(),
+            Tensor()};
+  }
+};
+
+/// Straight-through: forward rounds, backward does as if it had not.
+struct Round : torch::autograd::Function<Round> {
+  static Tensor forward(AutogradContext *, Tensor x) { return x.round(); }
+  static Tensors backward(AutogradContext *, Tensors gradients) { return gradients; }
+};
+
+/// Writes its argument and says so.
+struct WriteInPlace : torch::autograd::Function<WriteInPlace> {
+  static Tensor forward(AutogradContext *context, Tensor x) {
+    x.mul_(2);
+    context->mark_dirty({x});
+    return x;
+  }
+  static Tensors backward(AutogradContext *, Tensors gradients) { return {gradients[0] * 3}; }
+};
+
+} // namespace
+
+TRAP(Autograd, TwoForwardsThenBackward) {
+  Tensor w = leaf(run, {3});
+  run.watch("w", w);
+  auto f = run.compile([w](Tensor x) { return (w * x).exp(); });
+  run.calls([&](int) {
+    Tensor a = f(run.randn({3})), b = f(run.randn({3}));
+    run.see("a", a);
+    run.backward(b);
+    run.backward(a);
+  });
+}
+
+TRAP(Autograd, BackwardTwice) {
+  run.mayThrow();
+  Tensor w = leaf(run, {3});
+  run.watch("w", w);
+  auto f = run.compile([w](Tensor x) { return (w * x).exp().sum(); });
+  run.calls([&](int call) {
+    Tensor y = f(run.randn({3}));
+    y.backward({}, /*retain_graph=*/call % 2 == 0);
+    y.backward();
+  });
+}
+
+TRAP(Autograd, RequiresGradChanges) {
+  Tensor w = leaf(run, {3});
+  run.watch("w", w);
+  auto f = run.compile([w](Tensor x) { return Tensors{w * x, w.detach() * x, x + 1}; });
+  run.calls([&](int call) {
+    w.set_requires_grad(run.gradients() && call % 3 != 0);
+    Tensors y = f(run.in("x", run.randn({3}).set_requires_grad(run.gradients() && call % 2)));
+    run.see("y", y);
+    run.backward(y[0]);
+  });
+}
+
+TRAP(Autograd, RequiresGradSetOnIntermediate) {
+  auto f = run.compile([gradients = run.gradients()](Tensor x) {
+    Tensor y = (x * 2).set_requires_grad(gradients);
+    Tensor z = (y * y).sum();
+    if (gradients)
+      z.backward();
+    return std::pair<Tensor, Tensor>(y, y.grad());
+  });
+  run.calls([&](int) {
+    auto [y, grad] = f(run.randn({3}));
+    run.see("y", y);
+    run.see("grad", grad);
+  });
+}
+
+TRAP(Autograd, BackwardInside) {
+  Tensor w = leaf(run, {3});
+  run.watch("w", w);
+  auto f = run.compile([w](Tensor x) {
+    Tensor loss = (w * x).pow(2).sum();
+    loss.backward();
+    return loss.detach();
+  });
+  run.calls([&](int) { run.see("loss", f(run.randn({3}))); });
+}
+
+TRAP(Autograd, GradInside) {
+  auto f = run.compile([](Tensor x) {
+    Tensor y = x.pow(3).sum();
+    Tensor g = torch::autograd::grad({y}, {x}, {}, std::nullopt, /*create_graph=*/true)[0];
+    return Tensors{y, g, torch::autograd::grad({g.sum()}, {x})[0]};
+  });
+  run.calls([&](int) { run.see("y", f(run.in("x", leaf(run, {3})))); });
+}
+
+TRAP(Autograd, GradOutside) {
+  auto f = run.compile([](Tensor x, Tensor y) { return (x * y).sin().sum() + x.sum(); });
+  run.calls([&](int) {
+    Tensor x = run.in("x", leaf(run, {3})), y = run.in("y", leaf(run, {3}));
+    Tensor z = f(x, y);
+    run.see("grads", torch::autograd::grad({z}, {x, y}));
+  });
+}
+
+TRAP(Autograd, GradToAnIntermediate) {
+  auto kept = std::make_shared<Tensor>();
+  auto f = run.compile([kept](Tensor x) {
+    *kept = x * 2;
+    return kept->exp().sum();
+  });
+  run.calls([&](int) {
+    Tensor y = f(run.in("x", leaf(run, {3})));
+    run.see("grad", torch::autograd::grad({y}, {*kept}));
+  });
+}
+
+TRAP(Autograd, RetainGrad) {
+  auto kept = std::make_shared<Tensor>();
+  auto f = run.compile([kept](Tensor x) {
+    *kept = x * 2;
+    if (kept->requires_grad())
+      kept->retain_grad();
+    return kept->exp().sum();
+  });
+  run.calls([&](int) {
+    run.backward(f(run.in("x", leaf(run, {3}))));
+    run.see("kept", *kept);
+    run.see("kept.grad", kept->grad());
+  });
+}
+
+TRAP(Autograd, HookOnIntermediate) {
+  auto seen = std::make_shared<Tensors>();
+  auto f = run.compile([seen](Tensor x) {
+    Tensor h = x * 2;
+    if (h.requires_grad())
+      h.register_hook([seen](Tensor g) {
+        seen->push_back(g.clone());
+        return g * 10;
+      });
+    return h.exp();
+  });
+  run.calls([&](int) {
+    Tensor y = f(run.in("x", leaf(run, {3})));
+    run.backward(y);
+    run.see("hooked", *seen);
+    seen->clear();
+  });
+}
+
+TRAP(Autograd, HookOnParameter) {
+  Tensor w = leaf(run, {3});
+  run.watch("w", w);
+  auto count = std::make_shared<int>(0);
+  auto f = run.compile([w](Tensor x) { return (w * x).exp() + w; });
+  unsigned hook = 0;
+  run.calls([&](int call) {
+    if (run.gradients() && call == 3)
+      hook = w.register_hook([count](Tensor g) { return g * ++*count; });
+    if (run.gradients() && call == 7)
+      w.remove_hook(hook);
+    run.backward(f(run.randn({3})));
+    run.see("count", *count);
+  });
+}
+
+TRAP(Autograd, CustomFunction) {
+  auto f = run.compile([](Tensor x, double factor) { return Exaggerate::apply(x + 1, factor).exp() * 2; });
+  run.calls([&](int call) {
+    Tensor y = f(run.in("x", leaf(run, {3})), 1.0 + call % 3);
+    run.see("y", y);
+    run.backward(y);
+  });
+}
+
+TRAP(Autograd, CustomFunctionOnArgument) {
+  auto f = run.compile([](Tensor x) { return Round::apply(x) * 2; });
+  run.calls([&](int) {
+    Tensor y = f(run.in("x", leaf(run, {3})));
+    run.see("y", y);
+    run.backward(y);
+  });
+}
+
+TRAP(Autograd, CustomFunctionReturned) {
+  auto f = run.compile([](Tensor x) { return Round::apply(x * 3); });
+  run.calls([&](int) {
+    Tensor y = f(run.in("x", leaf(run, {3})));
+    run.see("y", y);
+    run.backward(y);
+  });
+}
+
+TRAP(Autograd, CustomFunctionThatWrites) {
+  auto f = run.compile([](Tensor x) {
+    Tensor h = x + 1;
+    Tensor y = WriteInPlace::apply(h);
+    return Tensors{y * 2, h};
+  });
+  run.calls([&](int) {
+    Tensors y = f(run.in("x", leaf(run, {3})));
+    run.see("y", y);
+    run.backward(y[0]);
+  });
+}
+
+TRAP(Autograd, GradRead) {
+  Tensor w = leaf(run, {3});
+  run.watch("w", w);
+  auto f = run.compile([w](Tensor x) { return w.grad().defined() ? x + w.grad() : x * 2; });
+  run.calls([&](int call) {
+    run.see("y", f(run.randn({3})));
+    if (call % 3 == 2)
+      w.mutable_grad() = run.randn({3});
+    if (call % 3 == 0)
+      w.mutable_grad() = Tensor();
+  });
+}
+
+TRAP(Autograd, GradModeInside) {
+  auto f = run.compile([](Tensor x) {
+    Tensor a = x * 2, b;
+    {
+      const at::NoGradGuard noGrad;
+      b = a + 1;
+    }
+    return Tensors{a, b, a.detach() + 1, (x * 3).detach_(), b * a};
+  });
+  run.calls([&](int) {
+    Tensors y = f(run.in("x", leaf(run, {3})));
+    run.see("y", y);
+    run.backward(y[4]);
+  });
+}
+
+TRAP(Autograd, GradModeDecidedByState) {
+  auto f = run.compile([count = 0](Tensor x) mutable {
+    const at::AutoGradMode mode(++count % 3 != 0);
+    return x.exp() * 2;
+  });
+  run.calls([&](int) {
+    Tensor y = f(run.in("x", leaf(run, {3})));
+    run.see("y", y);
+    run.backward(y);
+  });
+}
+
+TRAP(Autograd, AutogradQuestionsInside) {
+  auto f = run.compile([](Tensor x) {
+    Tensor y = x * 2, v = y.view({3, 1});
+    std::string answers = std::to_string(y.requires_grad()) + std::to_string(y.is_leaf()) +
+                          std::to_string(v.is_view()) + std::to_string(y.grad_fn() != nullptr);
+    if (!y.is_inference()) {
+      answers += std::to_string(v._base().is_same(y)) + " " + std::to_string(y._version());
+      y.detach().add_(1);
+      answers += " " + std::to_string(y._version()) + " " + std::to_string(v._version());
+    }
+    return std::pair<std::string, Tensor>(answers, v + 1);
+  });
+  run.calls([&](int) {
+    auto [answers, y] = f(run.in("x", leaf(run, {3})));
+    run.see("answers", answers);
+    run.see("y", y);
+  });
+}
+
+TRAP(Autograd, SecondDerivativeThroughACall) {
+  auto f = run.compile([](Tensor x) { return x.pow(4).sum(); });
+  run.calls([&](int) {
+    Tensor x = run.in("x", leaf(run, {3}));
+    Tensor g = torch::autograd::grad({f(x)}, {x}, {}, std::nullopt, /*create_graph=*/true)[0];
+    run.see("first", g);
+    run.see("second", torch::autograd::grad({g.sum()}, {x}));
+  });
+}
+
+TRAP(Autograd, UnusedAndUndefinedGradients) {
+  run.mayThrow();
+  auto f = run.compile([](Tensor x, Tensor unused) { return Tensors{x * 2, unused * 3}; });
+  run.calls([&](int call) {
+    Tensor x = run.in("x", leaf(run, {3})), unused = run.in("unused", leaf(run, {3}));
+    Tensors y = f(x, unused);
+    run.see("grads",
+            torch::autograd::grad({y[0].sum()}, {x, unused}, {}, std::nullopt, false, call % 2 == 0));
+  });
+}
+
+TRAP(Autograd, SetDataInside) {
+  Tensor w = leaf(run, {3});
+  run.watch("w", w);
+  auto f = run.compile([w](Tensor x) {
+    Tensor y = w * x;
+    w.set_data(w.detach() + x.detach());
+    return Tensors{y, w * 2};
+  });
+  run.calls([&](int) { run.see("y", f(run.randn({3}))); });
+}
+
+} // namespace graphopt::soundness

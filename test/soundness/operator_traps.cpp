@@ -1,0 +1,259 @@
+// Operators out of the ordinary: from TORCH_LIBRARY, with results whose size the data decides, lists, sparse,
+// complex.
+#include "trap.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+namespace graphopt::soundness {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+int64_t userState = 0;
+
+Tensor scaledAdd(const Tensor &x, const Tensor &y, double factor) { return x + y * factor; }
+/// Says in its schema that it writes x.
+Tensor bumpDeclared(Tensor x) { // NOLINT(performance-unnecessary-value-param): as the schema wants it
+  return x.add_(1);
+}
+/// Writes x, and its schema does not say so.
+Tensor bumpHidden(const Tensor &x) {
+  x.detach().add_(1);
+  return x * 2;
+}
+Tensor counted(const Tensor &x) { return x + static_cast<double>(++userState); }
+Tensors halves(const Tensor &x) { return x.chunk(2); }
+int64_t countPositive(const Tensor &x) { return (x > 0).sum().item<int64_t>(); }
+Tensor viaPointer(const Tensor &x) {
+  Tensor y = torch::empty_like(x);
+  const float *from = x.const_data_ptr<float>();
+  float *to = y.mutable_data_ptr<float>();
+  for (int64_t i = 0; i < x.numel(); ++i)
+    to[i] = from[i] * from[i];
+  return y;
+}
+
+TORCH_LIBRARY(graphopt_traps, library) {
+  library.def("scaled_add(Tensor x, Tensor y, float factor) -> Tensor", &scaledAdd);
+  library.def("bump_declared(Tensor(a!) x) -> Tensor(a!)");
+  library.def("bump_hidden(Tensor x) -> Tensor", &bumpHidden);
+  library.def("counted(Tensor x) -> Tensor", &counted);
+  library.def("halves(Tensor(a) x) -> Tensor(a)[]", &halves);
+  library.def("count_positive(Tensor x) -> int", &countPositive);
+  library.def("via_pointer(Tensor x) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(graphopt_traps, CompositeImplicitAutograd, library) {
+  library.impl("bump_declared", [](Tensor x) { return bumpDeclared(std::move(x)); });
+}
+TORCH_LIBRARY_IMPL(graphopt_traps, CPU, library) { library.impl("via_pointer", &viaPointer); }
+
+template <class Signature> auto userOperator(const char *name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
+}
+
+} // namespace
+
+TRAP(Operator, OfAUser) {
+  auto f = run.compile([](Tensor x, Tensor y, double factor) {
+    static const auto op =
+        userOperator<Tensor(const Tensor &, const Tensor &, double)>("graphopt_traps::scaled_add");
+    return op.call(x.exp(), y, factor) * 2;
+  });
+  run.calls([&](int call) {
+    Tensor z = f(run.in("x", run.randn({3}).set_requires_grad(run.gradients())), run.randn({3}), 0.25 * call);
+    run.see("z", z);
+    run.backward(z);
+  });
+}
+
+TRAP(Operator, OfAUserWithDeclaredWrite) {
+  auto f = run.compile([](Tensor x) {
+    static const auto op = userOperator<Tensor(Tensor)>("graphopt_traps::bump_declared");
+    Tensor y = x * 2;
+    op.call(y);
+    op.call(x);
+    return Tensors{y + 1, x * 3};
+  });
+  run.calls([&](int) { run.see("y", f(run.in("x", run.randn({3})))); });
+}
+
+TRAP(Operator, OfAUserWithHiddenWrite) {
+  auto f = run.compile([](Tensor x) {
+    static const auto op = userOperator<Tensor(const Tensor &)>("graphopt_traps::bump_hidden");
+    Tensor y = x * 2;
+    Tensor z = op.call(y) + op.call(x);
+    return Tensors{y + 1, z, x * 3};
+  });
+  run.calls([&](int) { run.see("y", f(run.in("x", run.randn({3})))); });
+}
+
+TRAP(Operator, OfAUserWithStateOfItsOwn) {
+  userState = 0;
+  auto f = run.compile([](Tensor x) {
+    static const auto op = userOperator<Tensor(const Tensor &)>("graphopt_traps::counted");
+    return op.call(x) * 2;
+  });
+  run.calls([&](int) {
+    run.see("y", f(run.randn({3})));
+    run.see("state", userState);
+  });
+}
+
+TRAP(Operator, OfAUserThatReturnsViews) {
+  auto f = run.compile([](Tensor x) {
+    static const auto op = userOperator<Tensors(const Tensor &)>("graphopt_traps::halves");
+    Tensor y = x * 2;
+    const at::NoGradGuard noGrad;
+    Tensors halves = op.call(y);
+    halves[1].add_(1);
+    return Tensors{y, halves[0]};
+  });
+  run.calls([&](int) { run.see("y", f(run.randn({4}))); });
+}
+
+TRAP(Operator, OfAUserThatReturnsANumber) {
+  auto f = run.compile([](Tensor x) {
+    static const auto op = userOperator<int64_t(const Tensor &)>("graphopt_traps::count_positive");
+    Tensor y = x * 2;
+    const int64_t count = op.call(y);
+    return count > 1 ? y * count : y - 1;
+  });
+  run.calls([&](int) { run.see("y", f(run.randn({3}))); });
+}
+
+TRAP(Operator, OfAUserOverPointers) {
+  auto f = run.compile([](Tensor x) {
+    static const auto op = userOperator<Tensor(const Tensor &)>("graphopt_traps::via_pointer");
+    const at::NoGradGuard noGrad;
+    return op.call(x + 1).sum() + op.call(x);
+  });
+  run.calls([&](int) { run.see("y", f(run.randn({3}))); });
+}
+
+TRAP(Operator, SizesOfResultsByData) {
+  auto f = run.compile([](Tensor x) {
+    Tensor positive = x > 0, index = positive.nonzero();
+    return Tensors{index,
+                   x.masked_select(positive),
+                   x.index({positive}),
+                   std::get<0>(at::_unique2(x.sign())),
+                   torch::where(positive)[0].to(at::kFloat) + 1,
+                   x.index({index.flatten()})};
+  });
+  run.calls([&](int) { run.see("y", f(run.randn({5}))); });
+}
+
+TRAP(Operator, BooleanIndexWritten) {
+  auto f = run.compile([](Tensor x) {
+    Tensor y = x * 2;
+    y.index_put_({y > 0}, 1.0);
+    y.masked_fill_(y < -1, -1);
+    return y + y.index({y == 1}).sum();
+  });
+  run.calls([&](int) { run.see("y", f(run.randn({5}))); });
+}
+
+TRAP(Operator, RepeatsByData) {
+  auto f = run.compile([](Tensor x, Tensor counts) { return x.repeat_interleave(counts) * 2; });
+  run.calls([&](int call) { run.see("y", f(run.randn({3}), torch::tensor({call % 3, 1, 2}))); });
+}
+
+TRAP(Operator, ListResults) {
+  auto f = run.compile([](Tensor x) {
+    Tensors all = x.chunk(3), more = x.split({1, 3}, 0), rows = x.unbind();
+    all.insert(all.end(), more.begin(), more.end());
+    all.push_back(rows[2] * 2);
+    all.push_back(torch::cat(rows));
+    for (const Tensor &t : torch::meshgrid({rows[0], rows[1]}, "ij"))
+      all.push_back(t);
+    return all;
+  });
+  run.calls([&](int) { run.see("y", f(run.in("x", run.randn({4, 2})))); });
+}
+
+TRAP(Operator, SeveralResults) {
+  auto f = run.compile([](Tensor x) {
+    auto [values, indices] = x.max(1);
+    auto [sorted, order] = x.sort(0);
+    auto [variance, mean] = at::var_mean(x, {1});
+    return Tensors{values, indices, sorted * 2, order, variance + mean};
+  });
+  run.expectSteady();
+  run.calls([&](int) {
+    Tensors y = f(run.in("x", run.randn({3, 4}).set_requires_grad(run.gradients())));
+    run.see("y", y);
+    run.backward(y[4]);
+  });
+}
+
+TRAP(Operator, ComplexResults) {
+  auto f = run.compile([](Tensor x) {
+    Tensor c = torch::complex(x, x * 2);
+    return Tensors{c, c.conj(), c.conj() * c, torch::view_as_real(c), at::imag(c), at::fft_fft(x), c.abs()};
+  });
+  run.calls([&](int) {
+    Tensors y = f(run.in("x", run.randn({4}).set_requires_grad(run.gradients())));
+    run.see("y", y);
+    run.backward(y[6]);
+  });
+}
+
+TRAP(Operator, LazyConjugateWritten) {
+  auto f = run.compile([](Tensor x) {
+    const at::NoGradGuard noGrad;
+    Tensor c = torch::complex(x, x), conjugate = c.conj(), negative = at::_neg_view(x);
+    c.add_(1);
+    return Tensors{conjugate, negative * 1, conjugate + negative};
+  });
+  run.calls([&](int) { run.see("y", f(run.randn({3}))); });
+}
+
+TRAP(Operator, SparseResults) {
+  auto f = run.compile([](Tensor x) {
+    Tensor sparse = x.relu().to_sparse();
+    return Tensors{sparse, sparse * 2, at::_sparse_mm(sparse, x.t()), sparse.to_dense() + 1};
+  });
+  run.calls([&](int) { run.see("y", f(run.randn({3, 4}))); });
+}
+
+TRAP(Operator, SparseArgument) {
+  auto f = run.compile([](Tensor s, Tensor x) { return at::_sparse_mm(s, x + 1) * 2; });
+  run.calls([&](int) { run.see("y", f(run.randn({3, 3}).relu().to_sparse(), run.randn({3, 2}))); });
+}
+
+TRAP(Operator, SparseGradients) {
+  Tensor w = run.randn({5, 3}).set_requires_grad(run.gradients());
+  run.watch("w", w);
+  auto f = run.compile([w](Tensor i) { return torch::embedding(w, i, -1, false, /*sparse=*/true) * 2; });
+  run.calls([&](int call) {
+    w.mutable_grad() = Tensor();
+    run.backward(f(torch::tensor({call % 5, 1, 1})));
+  });
+}
+
+TRAP(Operator, NoOperatorAtAll) {
+  auto f = run.compile([](Tensor x) { return std::pair<int64_t, double>(x.numel() * x.dim(), 0.5); });
+  run.mayRunUnmatched();
+  run.calls([&](int call) {
+    auto [n, half] = f(run.randn({call, 2}));
+    run.see("n", n);
+    run.see("half", half);
+  });
+}
+
+TRAP(Operator, ForeachLists) {
+  Tensors parameters{run.randn({3}), run.randn({2, 2})};
+  run.watch("first", parameters[0]);
+  run.watch("second", parameters[1]);
+  auto f = run.compile([parameters](Tensor x) {
+    const at::NoGradGuard noGrad;
+    Tensors scaled = at::_foreach_mul(parameters, 0.5);
+    at::_foreach_add_(parameters, scaled);
+    at::_foreach_sub_(parameters, {x, x.sum()});
+    return scaled;
+  });
+  run.calls([&](int) { run.see("y", f(run.randn({3}))); });
+}
+
+} // namespace graphopt::soundness
