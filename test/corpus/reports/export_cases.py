@@ -223,7 +223,7 @@ def main():
         p.error("OUT is missing")
     os.makedirs(a.out, exist_ok=True)
     index, failed = [], 0
-    for c in CASES.values():
+    for c in sorted(CASES.values(), key=lambda c: c.id):
         if a.only and c.id not in a.only:
             continue
         try:
