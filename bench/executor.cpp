@@ -1,6 +1,5 @@
 // What a call costs beside its kernels: 200 small operators run by eager C++, by a plan's executor and by the
 // interpreter. Time is per 200 operators, per_op is that of one.
-#include "runtime/catalog.h"
 #include "runtime/execute.h"
 #include "runtime/interpret.h"
 
@@ -66,8 +65,7 @@ void runEager(benchmark::State &state, bool grad) {
 
 void runExecutor(benchmark::State &state, bool grad) {
   Inputs inputs(grad);
-  runtime::Executor executor(
-      runtime::buildPlan(ir::parseGraph(programText(grad)), runtime::dispatcherCatalog()));
+  runtime::Executor executor(runtime::buildPlan(ir::parseGraph(programText(grad))));
   for (auto _ : state)
     benchmark::DoNotOptimize(executor.run({inputs.x, inputs.w}));
   perOp(state);
@@ -83,11 +81,9 @@ void runInterpreter(benchmark::State &state, bool grad) {
 
 /// The fixed part of a run: nothing but a return.
 void runEmpty(benchmark::State &state) {
-  runtime::Executor executor(runtime::buildPlan(
-      ir::parseGraph(
-          "graph @empty version=1 stage=captured form=functional device=cpu {\n  input %x: f32[4]\n"
-          "  return %x\n}"),
-      runtime::dispatcherCatalog()));
+  runtime::Executor executor(runtime::buildPlan(ir::parseGraph(
+      "graph @empty version=1 stage=captured form=functional device=cpu {\n  input %x: f32[4]\n"
+      "  return %x\n}")));
   std::vector<Tensor> inputs = {at::zeros({4})};
   for (auto _ : state)
     benchmark::DoNotOptimize(executor.run(inputs));

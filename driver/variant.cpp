@@ -3,7 +3,6 @@
 #include "driver/variant.h"
 
 #include "ir/print.h"
-#include "runtime/catalog.h"
 
 #include <graphopt/error.h>
 
@@ -67,8 +66,7 @@ std::vector<passes::PassReport> Variant::compile(const passes::Pipeline &pipelin
   const auto start = std::chrono::steady_clock::now();
   graph_ = capture_.graph.clone();
   std::vector<passes::PassReport> reports = passes::runPipeline(*graph_, pipeline, options);
-  auto executor =
-      std::make_unique<runtime::Executor>(runtime::buildPlan(*graph_, runtime::dispatcherCatalog()));
+  auto executor = std::make_unique<runtime::Executor>(runtime::buildPlan(*graph_));
   sources_.clear();
   for (const runtime::PlanInput &input : executor->plan().inputs)
     sources_.push_back(sourceOf(input.name));

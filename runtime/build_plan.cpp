@@ -360,6 +360,6 @@ private:
 
 } // namespace
 
-Plan buildPlan(const ir::Graph &graph, const ir::OpCatalog &) { return PlanBuilder(graph).build(); }
+Plan buildPlan(const ir::Graph &graph) { return PlanBuilder(graph).build(); }
 
 } // namespace graphopt::runtime

@@ -1,7 +1,6 @@
 // Builds plans from graphs and runs them with cached operator handles.
 #pragma once
 #include "ir/graph.h"
-#include "ir/op_catalog.h"
 #include "runtime/plan.h"
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +14,7 @@ namespace graphopt::runtime {
 /// Constants and host values given inline come with the plan; those in files are inputs. Throws a user error
 /// for the raw form, borders, opaque attributes, attributes that depend on syms, and operators that the
 /// dispatcher does not have.
-Plan buildPlan(const ir::Graph &graph, const ir::OpCatalog &catalog);
+Plan buildPlan(const ir::Graph &graph);
 
 /// A plan made ready: handles looked up, arguments boxed once. Immutable; run() may be called from many
 /// threads.

@@ -248,7 +248,7 @@ private:
     step_ = "plan";
     if (outcome_.borders)
       return true; // a plan ends at a border; the interpreter above has covered the operators
-    runtime::Executor executor(runtime::buildPlan(graph, runtime::dispatcherCatalog()));
+    runtime::Executor executor(runtime::buildPlan(graph));
     Instance instance = make_();
     runtime::Environment environment = environmentOf(*capture_, instance);
     std::vector<Tensor> inputs;
@@ -269,6 +269,18 @@ private:
 };
 
 } // namespace
+
+const char *toString(Outcome::Verdict verdict) {
+  switch (verdict) {
+  case Outcome::Verdict::Equal:
+    return "equal";
+  case Outcome::Verdict::Refused:
+    return "refused";
+  case Outcome::Verdict::Wrong:
+    return "WRONG";
+  }
+  return "";
+}
 
 Outcome check(const Factory &make, const CheckOptions &options) { return Check(make, options).run(); }
 

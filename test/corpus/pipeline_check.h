@@ -33,6 +33,9 @@ struct Outcome {
   double recordMs = 0, eagerMs = 0;
 };
 
+/// equal, refused, WRONG
+const char *toString(Outcome::Verdict verdict);
+
 /// Refused: graphopt said with a user error that it cannot (the call would run eagerly). Wrong: any
 /// difference and any other exception.
 Outcome check(const Factory &make, const CheckOptions &options);

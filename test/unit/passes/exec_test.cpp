@@ -112,7 +112,7 @@ Outcome interpreted(const ir::Graph &graph, const Exec &exec) {
 
 Outcome planned(const ir::Graph &graph, const Exec &exec) {
   runtime::Environment environment = makeEnvironment(graph, exec);
-  const runtime::Executor executor(runtime::buildPlan(graph, runtime::dispatcherCatalog()));
+  const runtime::Executor executor(runtime::buildPlan(graph));
   std::vector<at::Tensor> inputs;
   for (const runtime::PlanInput &input : executor.plan().inputs) {
     const ir::Value *value = graph.find(input.name);

@@ -1,5 +1,4 @@
 // Plans: what is built from a graph, and that running one gives what the interpreter gives.
-#include "runtime/catalog.h"
 #include "runtime/content.h"
 #include "runtime/execute.h"
 #include "runtime/interpret.h"
@@ -16,7 +15,7 @@ namespace graphopt::runtime {
 namespace {
 using at::Tensor;
 
-Plan planOf(const std::string &text) { return buildPlan(ir::parseGraph(text), dispatcherCatalog()); }
+Plan planOf(const std::string &text) { return buildPlan(ir::parseGraph(text)); }
 
 std::vector<Tensor> runPlan(const Executor &executor, const Environment &environment) {
   std::vector<Tensor> inputs;
@@ -76,7 +75,7 @@ TEST(Plan, inputsConstantsAndReleases) {
 
 TEST(Plan, runsAsTheInterpreterDoes) {
   ir::Graph graph = ir::parseGraph(kLayers);
-  Executor executor(buildPlan(graph, dispatcherCatalog()));
+  Executor executor(buildPlan(graph));
   for (bool grad : {true, false}) {
     Environment one = layersInputs(), two = layersInputs();
     one["w"].requires_grad_(grad);
@@ -112,7 +111,7 @@ TEST(Plan, compositesAndViewsOfParametersAreEagersBits) {
   Environment inputs = {{"x", at::randn({2, 7, 3, 64})},
                         {"w", at::randn({64, 64}).requires_grad_(true)},
                         {"b", at::randn({64}).requires_grad_(true)}};
-  Executor executor(buildPlan(graph, dispatcherCatalog()));
+  Executor executor(buildPlan(graph));
   at::NoGradGuard noGrad;
   Tensor l = at::linear(inputs["x"], inputs["w"], inputs["b"]), t = inputs["w"].transpose(0, 1);
   std::vector<Tensor> expected = {l, at::matmul(l, t), at::matmul(t, inputs["b"])},
