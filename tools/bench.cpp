@@ -56,18 +56,21 @@ Times measure(const BenchOptions &options, const Instance &eager, const Session 
   return {median(eagerTimes), median(planTimes)};
 }
 
-bool onCuda(const Instance &instance) {
-  for (const at::Tensor &tensor : instance.argumentTensors())
-    if (tensor.defined() && tensor.is_cuda())
-      return true;
-  return false;
+bool isOnCuda(const at::Tensor &tensor) { return tensor.defined() && tensor.is_cuda(); }
+
+/// Whether a call may leave work on the device when it returns.
+bool usesCuda(const Instance &instance) {
+  const auto args = instance.argumentTensors();
+  const auto state = instance.state();
+  return std::any_of(args.begin(), args.end(), isOnCuda) ||
+         std::any_of(state.begin(), state.end(), [](const auto &named) { return isOnCuda(named.tensor); });
 }
 
 int runBench(const BenchOptions &options) {
   const GradScope grad(options.model);
   const Instance eager = options.model.make();
   const Session session(options.model.make(), options.model, options.passes);
-  const Times times = measure(options, eager, session, onCuda(eager));
+  const Times times = measure(options, eager, session, usesCuda(eager));
   const char *baseline = options.model.isText() ? "interpreter" : "eager";
   writeText("-", fmt::format("{} {:.3f} ms, plan {:.3f} ms, ratio {:.3f} (medians of {})\n", baseline,
                              times.eager, times.plan, times.ratio(), options.iterations));

@@ -24,6 +24,13 @@ std::string pathOf(const ir::Value &value, const std::string &dir) {
 
 } // namespace
 
+std::string constsDirOf(const std::string &text, const std::string &given) {
+  if (!given.empty())
+    return given;
+  const std::string parent = std::filesystem::path(text).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
 at::Tensor readConst(const ir::Value &value, const std::string &dir) {
   const std::string path = pathOf(value, dir);
   const std::string bytes = readText(path);

@@ -8,6 +8,9 @@
 
 namespace graphopt::tools {
 
+/// Where the constants of a text are and go: the folder that was given, else the text's own.
+std::string constsDirOf(const std::string &text, const std::string &given);
+
 /// The constant of a declaration from DIR/HASH.bin: its elements in C order, as the machine stores them.
 /// Throws a user error that names the file when it is missing, its size is not the declared one, or its
 /// contents do not have the hash that the text gives.

@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <memory>
 
 namespace graphopt::tools {
@@ -24,17 +23,16 @@ struct DumpOptions {
 
 /// Constants that the text names by hash go beside it.
 void writeConsts(const capture::Capture &recording, const DumpOptions &options) {
-  std::string dir = options.model.constsDir();
-  if (dir.empty() && options.output != "-")
-    dir = std::filesystem::path(options.output).parent_path().string();
+  const bool hasFolder = options.output != "-" || !options.model.constsDir().empty();
+  const std::string dir = constsDirOf(options.output, options.model.constsDir());
   size_t skipped = 0;
   for (const capture::Bound &bound : recording.bound) {
     if (!bound.value || bound.value->contentHash.empty())
       continue;
-    if (dir.empty() && options.output == "-")
-      ++skipped;
+    if (hasFolder)
+      writeConst(*bound.value, bound.get(), dir);
     else
-      writeConst(*bound.value, bound.get(), dir.empty() ? "." : dir);
+      ++skipped;
   }
   if (skipped)
     fmt::print(stderr,

@@ -14,7 +14,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <iostream>
 
 namespace graphopt::tools {
@@ -39,13 +38,6 @@ capture::Bound boundTo(ir::Value *value, const at::Tensor &tensor) {
   bound.value = value;
   bound.tensor = tensor;
   return bound;
-}
-
-std::string constsDirOf(const std::string &path, const std::string &given) {
-  if (!given.empty())
-    return given;
-  const std::string parent = std::filesystem::path(path).parent_path().string();
-  return parent.empty() ? "." : parent;
 }
 
 } // namespace

@@ -1,14 +1,11 @@
-// corpus-models DATA [--only GLOB...] [--table FILE] [--threads N]: every traced model of the model corpus
-// through the main job (pipeline_check.h). Prints a line a model, writes the table as Markdown, exits 1 when
-// one differs from eager.
+// corpus-models DATA: every traced model of the model corpus through the main job (pipeline_check.h). Prints
+// a line a model, writes the table as Markdown, exits 1 when one differs from eager.
+#include "arguments.h"
 #include "pipeline_check.h"
 
 #include <ATen/Parallel.h>
-#include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <fmt/format.h>
-#include <fnmatch.h>
 #include <fstream>
 #include <torch/script.h>
 
@@ -18,11 +15,12 @@ using namespace graphopt::corpus;
 namespace {
 
 struct Arguments {
-  fs::path data;
-  std::vector<std::string> only;
+  Selection selection;
   std::string table;
-  std::string suffix = ".pt"; // ".script.pt" for the scripted ones
+  bool scripted = false;
   int timeout = 300;
+
+  std::string suffix() const { return scripted ? ".script.pt" : ".pt"; }
 };
 
 std::vector<c10::IValue> loadInputs(const fs::path &io) {
@@ -43,83 +41,54 @@ Factory factoryOf(const fs::path &folder, const std::string &name, const std::st
   };
 }
 
-std::vector<std::string> namesOf(const Arguments &arguments) {
-  std::vector<std::string> names;
-  for (const auto &entry : fs::directory_iterator(arguments.data)) {
-    std::string file = entry.path().filename().string();
-    if (!file.ends_with(".io.pt"))
-      continue;
-    std::string name = file.substr(0, file.size() - 6);
-    bool wanted = arguments.only.empty();
-    for (const std::string &glob : arguments.only)
-      wanted |= fnmatch(glob.c_str(), name.c_str(), 0) == 0;
-    if (wanted && fs::exists(arguments.data / (name + arguments.suffix)))
-      names.push_back(name);
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 /// One row: the fields between tabs, so that the parent can print and count.
 std::string row(const Arguments &arguments, const std::string &name) {
-  Outcome o = check(factoryOf(arguments.data, name, arguments.suffix), {.seed = 1});
-  const char *verdict = o.verdict == Outcome::Verdict::Equal     ? "equal"
-                        : o.verdict == Outcome::Verdict::Refused ? "refused"
-                                                                 : "WRONG";
+  Outcome o = check(factoryOf(arguments.selection.data(), name, arguments.suffix()), {.seed = 1});
   std::string why = o.reason.empty() ? "" : o.step + ": " + o.reason;
   return fmt::format("{} | {} | {} | {} | {} | {} | {} | {}", name, o.captured, o.cleaned, o.guards,
-                     o.followed, o.borders, verdict, why);
+                     o.followed, o.borders, toString(o.verdict), why);
 }
 
-Arguments parse(int argc, char **argv) {
-  Arguments arguments;
-  for (int i = 1; i < argc; ++i) {
-    std::string word = argv[i];
-    if (word == "--table" && i + 1 < argc)
-      arguments.table = argv[++i];
-    else if (word == "--scripted")
-      arguments.suffix = ".script.pt";
-    else if (word == "--timeout" && i + 1 < argc)
-      arguments.timeout = std::stoi(argv[++i]);
-    else if (word == "--only")
-      while (i + 1 < argc && argv[i + 1][0] != '-')
-        arguments.only.push_back(argv[++i]);
-    else if (arguments.data.empty())
-      arguments.data = word;
-  }
-  return arguments;
+/// The row of one model, run in a process of its own.
+std::string runModel(const Arguments &arguments, const std::string &name) {
+  std::string line = inChild([&] { return row(arguments, name); }, arguments.timeout);
+  bool isRow = line.find(" | ") != std::string::npos && !line.ends_with("TIMEOUT") &&
+               line.find("CRASH") == std::string::npos;
+  return isRow ? line : fmt::format("{} | | | | | | WRONG | {}", name, line);
+}
+
+void writeTable(const std::string &path, const std::vector<std::string> &rows) {
+  std::ofstream out(path);
+  out << "| model | ops captured | after cleanup | guards | reads followed | borders | result | |\n"
+         "| --- | ---: | ---: | ---: | ---: | ---: | --- | --- |\n";
+  for (const std::string &line : rows)
+    out << "| " << line << " |\n";
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
-  Arguments arguments = parse(argc, argv);
-  if (!fs::is_directory(arguments.data)) {
-    std::fprintf(stderr,
-                 "usage: corpus-models DATA [--scripted] [--only GLOB...] [--table FILE] [--timeout S]\n");
-    return 2;
-  }
+  Arguments arguments;
+  CLI::App app("Public models through graphopt's main job");
+  arguments.selection.add(app, "models");
+  app.add_flag("--scripted", arguments.scripted, "the scripted models instead of the traced ones");
+  app.add_option("--table", arguments.table, "write the rows as a Markdown table")->type_name("FILE");
+  app.add_option("--timeout", arguments.timeout, "of one model (300)")->type_name("SECONDS");
+  if (auto status = parseArguments(app, argc, argv))
+    return *status;
   at::set_num_threads(1);
   std::vector<std::string> rows;
-  size_t equal = 0, failed = 0;
-  for (const std::string &name : namesOf(arguments)) {
-    std::string line = inChild([&] { return row(arguments, name); }, arguments.timeout);
-    if (line.find(" | ") == std::string::npos || line.ends_with("TIMEOUT") ||
-        line.find("CRASH") != std::string::npos)
-      line = fmt::format("{} | | | | | | WRONG | {}", name, line);
-    bool good = line.find(" | equal | ") != std::string::npos;
-    ++(good ? equal : failed);
-    std::printf("%s\n", line.c_str());
+  size_t equal = 0;
+  for (const std::string &name : arguments.selection.namesIn(arguments.selection.data(), ".io.pt")) {
+    if (!fs::exists(arguments.selection.data() / (name + arguments.suffix())))
+      continue;
+    rows.push_back(runModel(arguments, name));
+    equal += rows.back().find(" | equal | ") != std::string::npos;
+    std::printf("%s\n", rows.back().c_str());
     std::fflush(stdout);
-    rows.push_back(line);
   }
-  if (!arguments.table.empty()) {
-    std::ofstream out(arguments.table);
-    out << "| model | ops captured | after cleanup | guards | reads followed | borders | result | |\n"
-           "| --- | ---: | ---: | ---: | ---: | ---: | --- | --- |\n";
-    for (const std::string &line : rows)
-      out << "| " << line << " |\n";
-  }
-  std::printf("models: %zu passed, %zu failed\n", equal, failed);
-  return failed || rows.empty() ? 1 : 0;
+  if (!arguments.table.empty())
+    writeTable(arguments.table, rows);
+  std::printf("models: %zu passed, %zu failed\n", equal, rows.size() - equal);
+  return equal < rows.size() || rows.empty() ? 1 : 0;
 }

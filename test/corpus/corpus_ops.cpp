@@ -1,13 +1,11 @@
-// corpus-ops DATA [--dtype float32] [--only GLOB...] [--refusals FILE] [--list]: PyTorch's operator cases
-// through the main job (pipeline_check.h). A case may be refused only if FILE, written beforehand, has its
-// line "OPERATOR CASE-GLOB reason"; anything else that is not equal fails. Exits 1 on a failure and when
-// fewer than 98 % are equal.
+// corpus-ops DATA: PyTorch's operator cases through the main job (pipeline_check.h). A case may be refused
+// only if the file of --refusals, written beforehand, has its line "OPERATOR CASE-GLOB reason"; anything else
+// that is not equal fails. Exits 1 on a failure and when fewer than 98 % are equal.
+#include "arguments.h"
 #include "pipeline_check.h"
 
 #include <ATen/Parallel.h>
-#include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <fmt/format.h>
 #include <fnmatch.h>
 #include <fstream>
@@ -24,14 +22,15 @@ struct Refusal {
 };
 
 struct Arguments {
-  fs::path data;
+  Selection selection;
   std::string dtype = "float32";
-  std::vector<std::string> only;
+  std::string refusalsFile;
   std::vector<Refusal> refusals;
   bool list = false;
 };
 
-void readRefusals(const std::string &path, std::vector<Refusal> &refusals) {
+std::vector<Refusal> readRefusals(const std::string &path) {
+  std::vector<Refusal> refusals;
   std::ifstream in(path);
   std::string line;
   while (std::getline(in, line)) {
@@ -43,25 +42,7 @@ void readRefusals(const std::string &path, std::vector<Refusal> &refusals) {
     std::getline(words >> std::ws, refusal.reason);
     refusals.push_back(refusal);
   }
-}
-
-Arguments parse(int argc, char **argv) {
-  Arguments arguments;
-  for (int i = 1; i < argc; ++i) {
-    std::string word = argv[i];
-    if (word == "--dtype" && i + 1 < argc)
-      arguments.dtype = argv[++i];
-    else if (word == "--refusals" && i + 1 < argc)
-      readRefusals(argv[++i], arguments.refusals);
-    else if (word == "--list")
-      arguments.list = true;
-    else if (word == "--only")
-      while (i + 1 < argc && argv[i + 1][0] != '-')
-        arguments.only.push_back(argv[++i]);
-    else if (arguments.data.empty())
-      arguments.data = word;
-  }
-  return arguments;
+  return refusals;
 }
 
 /// The case loaded anew: as_strided reads outside its tensor, so a clone of the inputs would not be a
@@ -77,9 +58,8 @@ Factory factoryOf(const std::string &file, const std::string &id) {
   };
 }
 
-/// Lines "op case kind verdict borders step: reason" of one operator's file.
-std::string runFile(const Arguments &arguments, const fs::path &path,
-                    const std::function<void(std::string)> &say) {
+/// Adds lines "op case kind verdict borders step: reason" of one operator's file.
+void runFile(const Arguments &arguments, const fs::path &path, std::string &lines) {
   std::string op = path.stem().string();
   torch::jit::Module file = torch::jit::load(path.string());
   for (const auto &item : file.named_children()) {
@@ -89,13 +69,9 @@ std::string runFile(const Arguments &arguments, const fs::path &path,
     options.seed = item.value.attr("seed").toInt();
     options.shapeOnly = item.value.attr("shape_only").toBool();
     Outcome o = check(factoryOf(path.string(), item.name), options);
-    const char *verdict = o.verdict == Outcome::Verdict::Equal     ? "equal"
-                          : o.verdict == Outcome::Verdict::Refused ? "refused"
-                                                                   : "WRONG";
-    say(fmt::format("{} {} {} {} {} {}: {}\n", op, item.name, item.value.attr("kind").toStringRef(), verdict,
-                    o.borders, o.step, o.reason));
+    lines += fmt::format("{} {} {} {} {} {}: {}\n", op, item.name, item.value.attr("kind").toStringRef(),
+                         toString(o.verdict), o.borders, o.step, o.reason);
   }
-  return "";
 }
 
 struct Totals {
@@ -127,47 +103,23 @@ void count(const Arguments &arguments, const std::string &line, Totals &totals) 
   std::fflush(stdout);
 }
 
-} // namespace
-
-int main(int argc, char **argv) {
-  Arguments arguments = parse(argc, argv);
-  fs::path folder = arguments.data / "ops";
-  if (!fs::is_directory(folder)) {
-    std::fprintf(stderr, "usage: corpus-ops DATA [--dtype D] [--only GLOB...] [--refusals FILE] [--list]\n");
-    return 2;
-  }
-  at::set_num_threads(1);
-  std::vector<fs::path> files;
-  for (const auto &entry : fs::directory_iterator(folder)) {
-    bool wanted = arguments.only.empty();
-    for (const std::string &glob : arguments.only)
-      wanted |= fnmatch(glob.c_str(), entry.path().stem().c_str(), 0) == 0;
-    if (wanted && entry.path().extension() == ".pt")
-      files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  Totals totals;
-  for (const fs::path &path : files) {
-    // One process an operator: an operator that crashes costs only itself, and is counted as a failure.
-    std::string text = inChild(
-        [&] {
-          std::string lines;
-          try {
-            runFile(arguments, path, [&](const std::string &line) { lines += line; });
-          } catch (const std::exception &error) {
-            lines += fmt::format("{} ? ? WRONG 0 load: {}\n", path.stem().string(), error.what());
-          }
-          return lines;
-        },
-        120);
-    std::istringstream lines(text);
-    std::string line;
-    while (std::getline(lines, line)) {
-      if (line.starts_with("CRASH") || line.starts_with("TIMEOUT"))
-        line = path.stem().string() + " ? ? WRONG 0 " + line;
-      count(arguments, line, totals);
+/// The lines of one operator, run in a process of its own: one that crashes costs only itself, and counts as
+/// a failure.
+std::string runOperator(const Arguments &arguments, const std::string &op) {
+  auto work = [&] {
+    std::string lines;
+    try {
+      runFile(arguments, arguments.selection.data() / "ops" / (op + ".pt"), lines);
+    } catch (const std::exception &error) {
+      lines += fmt::format("{} ? ? WRONG 0 load: {}\n", op, error.what());
     }
-  }
+    return lines;
+  };
+  return inChild(work, 120);
+}
+
+/// The sums, and the exit status.
+int finish(const Arguments &arguments, const Totals &totals) {
   size_t all = totals.equal + totals.refused + totals.failed;
   double share = all ? 100.0 * static_cast<double>(totals.equal) / static_cast<double>(all) : 0;
   std::printf("operator cases (%s): %zu equal (%.2f %%, %zu of them with borders), %zu refused as listed, "
@@ -175,4 +127,31 @@ int main(int argc, char **argv) {
               arguments.dtype.c_str(), totals.equal, share, totals.borders, totals.refused, totals.failed);
   std::printf("cases: %zu passed, %zu failed\n", totals.equal + totals.refused, totals.failed);
   return totals.failed || !all || share < 98 ? 1 : 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  Arguments arguments;
+  CLI::App app("PyTorch's operator cases through graphopt's main job");
+  arguments.selection.add(app, "operators");
+  app.add_option("--dtype", arguments.dtype, "of the cases to run (float32)")->type_name("DTYPE");
+  app.add_option("--refusals", arguments.refusalsFile, "the cases that may be refused")
+      ->type_name("FILE")
+      ->check(CLI::ExistingFile);
+  app.add_flag("--list", arguments.list, "print equal cases too");
+  if (auto status = parseArguments(app, argc, argv))
+    return *status;
+  arguments.refusals = readRefusals(arguments.refusalsFile);
+  at::set_num_threads(1);
+  Totals totals;
+  for (const std::string &op : arguments.selection.namesIn(arguments.selection.data() / "ops", ".pt")) {
+    std::istringstream lines(runOperator(arguments, op));
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("CRASH") || line.starts_with("TIMEOUT"))
+        line = op + " ? ? WRONG 0 " + line;
+      count(arguments, line, totals);
+    }
+  }
+  return finish(arguments, totals);
 }
