@@ -269,4 +269,48 @@ TRAP(Ambient, PrecisionSwitches) {
   });
 }
 
+TRAP(Ambient, DeterministicInside) {
+  run.mayThrow();
+  auto f = run.compile([count = 0](Tensor x) mutable {
+    Tensor y = x * 2;
+    at::globalContext().setDeterministicAlgorithms(++count % 3 == 0, false);
+    y.put_(torch::tensor({0}), torch::ones({1}), false);
+    at::globalContext().setDeterministicAlgorithms(false, false);
+    return y + 1;
+  });
+  run.calls([&](int) { run.see("y", f(run.randn({3}))); });
+}
+
+TRAP(Ambient, ThreadsInside) {
+  auto f = run.compile([count = 0](Tensor x) mutable {
+    Tensor y = x.sum(0);
+    at::set_num_threads(1 + ++count % 2);
+    return y + x.sum(1);
+  });
+  run.calls([&](int) { run.see("y", f(run.randn({64, 64}))); });
+}
+
+TRAP(Ambient, BelowAutogradInside) {
+  auto f = run.compile([count = 0](Tensor x) mutable {
+    Tensor a = x * 2, b;
+    if (++count % 4) {
+      const at::AutoDispatchBelowAutograd below;
+      b = a * 3;
+    }
+    return Tensors{a, b, x + 1};
+  });
+  run.calls([&](int) { run.see("y", f(run.in("x", run.randn({3}).set_requires_grad(run.gradients())))); });
+}
+
+TRAP(Ambient, FlushDenormalInside) {
+  auto f = run.compile([](Tensor x) {
+    Tensor a = x * 0.5;
+    at::globalContext().setFlushDenormal(true);
+    Tensor b = x * 0.5;
+    at::globalContext().setFlushDenormal(false);
+    return Tensors{a, b, x * 0.25};
+  });
+  run.calls([&](int) { run.see("y", f(torch::full({3}, 1e-38))); });
+}
+
 } // namespace graphopt::soundness

@@ -317,4 +317,30 @@ TRAP(Autograd, SetDataInside) {
   run.calls([&](int) { run.see("y", f(run.randn({3}))); });
 }
 
+TRAP(Autograd, RequiresGradSetOnArgument) {
+  auto f = run.compile([gradients = run.gradients(), call = 0](Tensor x) mutable {
+    Tensor a = x * 2;
+    x.set_requires_grad(gradients && ++call % 3 != 0);
+    return Tensors{a, x * 3};
+  });
+  run.calls([&](int) {
+    Tensors y = f(run.in("x", run.randn({3})));
+    run.see("y", y);
+    run.backward(y[1]);
+  });
+}
+
+TRAP(Autograd, DataOfIntermediates) {
+  auto f = run.compile([](Tensor x) {
+    Tensor y = x * 2, data = y.is_inference() ? y.detach() : y.variable_data();
+    data.add_(1);
+    return Tensors{y, data, y * 3};
+  });
+  run.calls([&](int) {
+    Tensors y = f(run.in("x", leaf(run, {3})));
+    run.see("y", y);
+    run.backward(y[2]);
+  });
+}
+
 } // namespace graphopt::soundness

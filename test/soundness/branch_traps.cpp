@@ -280,4 +280,23 @@ TRAP(Branch, StringArgument) {
   run.calls([&](int call) { run.see("y", f(run.randn({3}), std::string(call % 2 ? "floor" : "trunc"))); });
 }
 
+TRAP(Branch, FloatDecidesSize) {
+  auto f = run.compile([](Tensor x, double end) {
+    return std::vector<Tensor>{torch::arange(0.0, end, 0.4),
+                               at::upsample_nearest1d(x, std::nullopt, at::ArrayRef<double>{end})};
+  });
+  run.calls([&](int call) { run.see("y", f(run.randn({1, 1, 4}), 0.75 + 0.5 * call)); });
+}
+
+TRAP(Branch, ComplexScalar) {
+  auto f = run.compile([](Tensor x, double real) { return x * c10::complex<double>(real, 1 - real) + x; });
+  run.calls([&](int call) { run.see("y", f(run.randn({2}), 0.5 * (call % 4))); });
+}
+
+TRAP(Branch, MorePathsThanAnybodyKeeps) {
+  auto f = run.compile([](Tensor x, int64_t n) { return (x.roll(n % 40, 0) + 1).roll(n / 40, 0) * 2; });
+  run.mayRunUnmatched();
+  run.calls([&](int call) { run.see("y", f(run.randn({5}), int64_t(call))); }, 1500);
+}
+
 } // namespace graphopt::soundness

@@ -267,4 +267,21 @@ TRAP(Error, UndefinedTensorUsed) {
   run.calls([&](int call) { run.see("y", f(run.randn({2}), call % 3 ? run.randn({2}) : Tensor())); });
 }
 
+TRAP(Error, DestructorRunsOperators) {
+  run.mayThrow();
+  struct AddAtExit {
+    Tensor w;
+    ~AddAtExit() { w.add_(1); }
+  };
+  Tensor w = torch::zeros({3});
+  run.watch("w", w);
+  auto f = run.compile([w, call = 0](Tensor x) mutable {
+    const AddAtExit atExit{w};
+    Tensor y = x * w;
+    throwIf(++call % 3 == 0, "inside");
+    return y * 2;
+  });
+  run.calls([&](int) { run.see("y", f(run.randn({3}))); });
+}
+
 } // namespace graphopt::soundness

@@ -3,7 +3,6 @@
 #include "trap.h"
 
 #include <ATen/core/ivalue.h>
-#include <c10/util/intrusive_ptr.h>
 
 #include <any>
 #include <map>
@@ -12,7 +11,6 @@ namespace graphopt::soundness {
 namespace {
 
 using Tensors = std::vector<Tensor>;
-using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 Tensor globalTensor;
 
 struct Pair {
@@ -212,47 +210,6 @@ TRAP(Escape, KeptAlive) {
     Tensors y = f(run.randn({3}));
     all.insert(all.end(), y.begin(), y.end());
     run.see("all", all); // no call may write into results of another
-  });
-}
-
-// Documented: an intermediate may outlive its last reference until the call ends. What a weak pointer brings
-// back is whole, or gone.
-TRAP(Escape, WeakPointerToWhatDies) {
-  auto weak = std::make_shared<std::optional<Weak>>();
-  auto f = run.compile([weak](Tensor x) {
-    {
-      Tensor h = x * 2;
-      weak->emplace(h.getIntrusivePtr());
-      x = h + 1;
-    }
-    Tensor back((*weak)->lock());
-    return std::pair<Tensor, Tensor>(x * 3, back.defined() ? back * 1 : back);
-  });
-  run.calls([&](int) {
-    const at::NoGradGuard noGrad;
-    Tensor x = run.randn({3});
-    auto [y, back] = f(x);
-    run.see("y", y);
-    run.see("right", !back.defined() || torch::equal(back, x * 2));
-    Tensor late((*weak)->lock());
-    run.see("right later", !late.defined() || torch::equal(late, x * 2));
-  });
-}
-
-TRAP(Escape, WeakPointerToWhatLives) {
-  auto weak = std::make_shared<std::optional<Weak>>();
-  auto f = run.compile([weak](Tensor x) {
-    Tensor h = x * 2;
-    weak->emplace(h.getIntrusivePtr());
-    return std::pair<Tensor, Tensor>(h, h + 1);
-  });
-  run.calls([&](int) {
-    const at::NoGradGuard noGrad;
-    auto [h, y] = f(run.randn({3}));
-    run.see("h", h);
-    run.see("y", y);
-    run.see("is h", Tensor((*weak)->lock()).is_same(h));
-    h.reset();
   });
 }
 

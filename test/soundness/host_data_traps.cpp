@@ -298,4 +298,36 @@ TRAP(HostData, PointerKeptFromBeforeTheCall) {
   });
 }
 
+// Documented: what the host writes through such a pointer may be seen by operators that came before it.
+TRAP(HostData, WriteThroughPointerFromBeforeTheCall) {
+  auto pointer = std::make_shared<float *>();
+  auto f = run.compile([pointer](Tensor x) {
+    Tensor y = x * 2;
+    (*pointer)[0] = 100;
+    return y + 0;
+  });
+  run.calls([&](int) {
+    Tensor x = torch::ones({3});
+    *pointer = x.data_ptr<float>();
+    const float first = f(x).const_data_ptr<float>()[0];
+    run.see("right", first == 2 || (run.replays() && first == 200));
+  });
+}
+
+// Documented: the storage of an unfinished tensor, asked for below the virtual functions, is not there yet.
+TRAP(HostData, UnsafeStorage) {
+  auto f = run.compile([](Tensor x) {
+    Tensor y = x * 2;
+    const bool isThere = static_cast<bool>(y.unsafeGetTensorImpl()->unsafe_storage());
+    const bool isThereLater = y.data_ptr() && y.unsafeGetTensorImpl()->unsafe_storage();
+    return std::tuple<bool, bool, Tensor>(isThere, isThereLater, y);
+  });
+  run.calls([&](int) {
+    auto [isThere, isThereLater, y] = f(run.randn({3}));
+    run.see("right", isThere || run.replays());
+    run.see("there after a read", isThereLater);
+    run.see("y", y);
+  });
+}
+
 } // namespace graphopt::soundness

@@ -152,48 +152,6 @@ TRAP(Memory, ResultWrittenOutsideAfterSaved) {
   });
 }
 
-TRAP(Memory, SameTensorTwice) {
-  auto f = run.compile([](Tensor x, Tensor y) {
-    x.add_(1);
-    return x * y;
-  });
-  run.calls([&](int call) {
-    Tensor x = run.in("x", run.randn({3})), y = run.in("y", call % 3 == 0 ? run.randn({3}) : x);
-    run.see("z", f(x, y));
-  });
-}
-
-TRAP(Memory, SameTensorTwiceOnlyRead) {
-  auto f = run.compile([](Tensor x, Tensor y) { return Tensors{x * y, x, y}; });
-  run.calls([&](int call) {
-    Tensor x = run.in("x", run.randn({3})), y = run.in("y", call % 3 == 0 ? x : run.randn({3}));
-    run.see("z", f(x, y));
-  });
-}
-
-TRAP(Memory, OverlappingInputs) {
-  auto f = run.compile([](Tensor x, Tensor y) {
-    x.mul_(2);
-    y.add_(10);
-    return x.sum() + y.sum();
-  });
-  run.calls([&](int call) {
-    Tensor base = run.in("base", run.randn({8}));
-    Tensor x = base.slice(0, 0, 4), y = call % 2 ? base.slice(0, 2, 6) : base.slice(0, 4, 8);
-    run.see("z", f(run.in("x", x), run.in("y", y)));
-  });
-}
-
-TRAP(Memory, OverlapWithState) {
-  Tensor state = torch::zeros({4});
-  run.watch("state", state);
-  auto f = run.compile([state](Tensor x) {
-    state.add_(1);
-    return x * 2 + state;
-  });
-  run.calls([&](int call) { run.see("y", f(call % 3 == 0 ? state.view({4}) : run.randn({4}))); });
-}
-
 TRAP(Memory, LayoutsOfInputs) {
   auto f = run.compile(
       [](Tensor x) { return Tensors{x * 2, x.contiguous(), x.reshape({-1}), x.sum(0), x.clone()}; });
@@ -321,33 +279,6 @@ TRAP(Memory, InputMetadataChangedInPlace) {
   run.calls([&](int) { run.see("y", f(run.in("x", run.randn({2, 3})))); });
 }
 
-TRAP(Memory, FreedAndReusedInMidCall) {
-  auto f = run.compile([](Tensor x) {
-    Tensor sum = torch::zeros_like(x);
-    for (int i = 0; i < 20; ++i) {
-      Tensor a = x * i; // freed, and its address given to the next
-      a = a + 1;
-      sum = sum + a;
-    }
-    return sum;
-  });
-  run.expectSteady();
-  run.calls([&](int) { run.see("y", f(run.randn({3}))); });
-}
-
-TRAP(Memory, OutsideTensorFreedInMidCall) {
-  struct Holder {
-    std::shared_ptr<Tensor> held = std::make_shared<Tensor>(torch::ones({3}));
-  } holder;
-  auto f = run.compile([holder](Tensor x) {
-    Tensor y = x + *holder.held;
-    *holder.held = torch::Tensor(); // the only reference; what comes next may get its address
-    *holder.held = x.detach() * 2;
-    return y * *holder.held;
-  });
-  run.calls([&](int) { run.see("y", f(run.randn({3}))); });
-}
-
 TRAP(Memory, ArgumentFreshEachCall) {
   auto f = run.compile([](const Tensor &x) { return x.relu() + 1; });
   run.expectSteady();
@@ -360,6 +291,28 @@ TRAP(Memory, NoOperatorThatCopies) {
                    x.expand({3}),    x.to(at::kDouble), x.alias()};
   });
   run.calls([&](int) { run.see("y", f(run.in("x", run.randn({3})))); });
+}
+
+TRAP(Memory, StateResizedBetweenCalls) {
+  Tensor state = torch::zeros({3});
+  run.watch("state", state);
+  auto f = run.compile([state](Tensor x) { return state.add_(1).sum() + x; });
+  run.calls([&](int call) {
+    if (call % 3 == 0)
+      state.resize_({3 + call}).fill_(2);
+    if (call % 4 == 0)
+      state.unsqueeze_(0).squeeze_(0);
+    run.see("y", f(run.randn({2})));
+  });
+}
+
+TRAP(Memory, StridesOfSizeOne) {
+  auto f = run.compile(
+      [](Tensor x) { return Tensors{x, x * 2, x.view({-1}), x.t(), at::empty_like(x).fill_(1)}; });
+  run.calls([&](int call) {
+    Tensor x = run.randn({8});
+    run.see("y", f(run.in("x", call % 3 ? x.as_strided({1, 3}, {3, 1}) : x.as_strided({1, 3}, {5, 1}))));
+  });
 }
 
 } // namespace graphopt::soundness

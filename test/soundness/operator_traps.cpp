@@ -11,6 +11,7 @@ namespace {
 using Tensors = std::vector<Tensor>;
 
 int64_t userState = 0;
+double userScale = 1;
 
 Tensor scaledAdd(const Tensor &x, const Tensor &y, double factor) { return x + y * factor; }
 /// Says in its schema that it writes x.
@@ -25,6 +26,15 @@ Tensor bumpHidden(const Tensor &x) {
 Tensor counted(const Tensor &x) { return x + static_cast<double>(++userState); }
 Tensors halves(const Tensor &x) { return x.chunk(2); }
 int64_t countPositive(const Tensor &x) { return (x > 0).sum().item<int64_t>(); }
+Tensor scaledByGlobal(const Tensor &x) { return x * userScale; }
+Tensor positives(const Tensor &x) { return x.masked_select(x > 0); }
+Tensors positiveRows(const Tensor &x) {
+  Tensors rows;
+  for (int64_t i = 0; i < x.size(0); ++i)
+    if (x[i].item<float>() > 0)
+      rows.push_back(x[i] * 1);
+  return rows;
+}
 Tensor viaPointer(const Tensor &x) {
   Tensor y = torch::empty_like(x);
   const float *from = x.const_data_ptr<float>();
@@ -41,6 +51,9 @@ TORCH_LIBRARY(graphopt_traps, library) {
   library.def("counted(Tensor x) -> Tensor", &counted);
   library.def("halves(Tensor(a) x) -> Tensor(a)[]", &halves);
   library.def("count_positive(Tensor x) -> int", &countPositive);
+  library.def("scaled_by_global(Tensor x) -> Tensor", &scaledByGlobal);
+  library.def("positives(Tensor x) -> Tensor", &positives);
+  library.def("positive_rows(Tensor x) -> Tensor[]", &positiveRows);
   library.def("via_pointer(Tensor x) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(graphopt_traps, CompositeImplicitAutograd, library) {
@@ -254,6 +267,46 @@ TRAP(Operator, ForeachLists) {
     return scaled;
   });
   run.calls([&](int) { run.see("y", f(run.randn({3}))); });
+}
+
+TRAP(Operator, WrappedNumbers) {
+  auto f = run.compile([](Tensor x, Tensor number) { return x * number; }); // promotes, or does not
+  run.calls([&](int call) {
+    Tensor number = torch::scalar_tensor(1.5, at::kDouble);
+    number.unsafeGetTensorImpl()->set_wrapped_number(call % 3 != 0);
+    run.see("y", f(run.randn({2}).to(at::kHalf), number));
+  });
+}
+
+TRAP(Operator, KindOfArgumentChanges) {
+  auto f = run.compile([](Tensor x) { return Tensors{x * 2, x.abs()}; });
+  run.calls([&](int call) {
+    Tensor x = run.randn({2, 2}), c = torch::complex(x, x + 1);
+    const Tensors kinds{x, c, c.conj(), at::_neg_view(x), x.to(at::kBFloat16), x.to_sparse()};
+    run.see("y", f(run.in("x", kinds[call % kinds.size()])));
+  });
+}
+
+TRAP(Operator, OfAUserThatReadsAGlobal) {
+  auto f = run.compile([](Tensor x) {
+    static const auto op = userOperator<Tensor(const Tensor &)>("graphopt_traps::scaled_by_global");
+    userScale = 2;
+    Tensor a = op.call(x + 1);
+    userScale = 3;
+    return Tensors{a, op.call(x)};
+  });
+  run.calls([&](int) { run.see("y", f(run.randn({3}))); });
+}
+
+TRAP(Operator, OfAUserWithSizesByData) {
+  auto f = run.compile([](Tensor x) {
+    static const auto one = userOperator<Tensor(const Tensor &)>("graphopt_traps::positives");
+    static const auto many = userOperator<Tensors(const Tensor &)>("graphopt_traps::positive_rows");
+    Tensors all = many.call(x + 0.1);
+    all.push_back(one.call(x * 2) + 1);
+    return all;
+  });
+  run.calls([&](int) { run.see("y", f(run.randn({4}))); });
 }
 
 } // namespace graphopt::soundness

@@ -269,4 +269,19 @@ def forward(self, x):
 )");
 }
 
+TRAP(Script, CalledFromAProgram) {
+  auto module = std::make_shared<torch::jit::Module>(script(R"(
+def forward(self, x):
+    y = torch.tanh(x)
+    for i in range(2):
+        y = y * x + i
+    return y, x.size(0)
+)"));
+  auto f = run.compile([module](Tensor x) {
+    const c10::IValue result = module->forward({x * 2});
+    return result.toTupleRef().elements()[0].toTensor() + result.toTupleRef().elements()[1].toInt();
+  });
+  run.calls([&](int) { run.see("y", f(run.randn({3, 4}))); });
+}
+
 } // namespace graphopt::soundness
