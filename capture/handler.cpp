@@ -64,6 +64,17 @@ Interception::Interception(OperatorSink &sink)
 
 Interception::~Interception() { activeSink = nullptr; }
 
+SinkScope::SinkScope(OperatorSink &sink) : include_(kCaptureHigh) {
+  GO_ASSERT(!activeSink, "two interceptions on one thread");
+  activeSink = &sink;
+}
+
+SinkScope::~SinkScope() { activeSink = nullptr; }
+
+void handleBoxed(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
+  handle(op, keys, stack);
+}
+
 bool isIntercepting() { return activeSink != nullptr; }
 
 const std::string &registrationError() { return registration.error; }

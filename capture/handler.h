@@ -44,7 +44,22 @@ private:
   c10::impl::IncludeDispatchKeyGuard include_;
 };
 
+/// As an Interception, without a record of what other threads do: for calls that are checked operator by
+/// operator.
+class SinkScope {
+public:
+  explicit SinkScope(OperatorSink &sink);
+  ~SinkScope();
+  SinkScope(const SinkScope &) = delete;
+  SinkScope &operator=(const SinkScope &) = delete;
+
+private:
+  c10::impl::IncludeDispatchKeyGuard include_;
+};
+
 bool isIntercepting();
+/// What the fallback does; for kernels that stand beside it.
+void handleBoxed(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack);
 /// Why the fallback is not in place; empty when it is.
 const std::string &registrationError();
 

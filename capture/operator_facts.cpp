@@ -96,11 +96,20 @@ ArgumentFacts::Role roleOf(const c10::Type &type) {
   }
 }
 
+bool isNumberType(const c10::Type &type) {
+  if (type.kind() == c10::TypeKind::OptionalType)
+    return isNumberType(*type.castRaw<c10::OptionalType>()->getElementType());
+  if (type.kind() == c10::TypeKind::ListType)
+    return isNumberType(*type.castRaw<c10::ListType>()->getElementType());
+  return type.kind() == c10::TypeKind::NumberType;
+}
+
 ArgumentFacts argumentFacts(const c10::Argument &argument) {
   ArgumentFacts facts;
   facts.role = roleOf(*argument.type());
   facts.name = argument.name();
   facts.type = argument.real_type();
+  facts.isNumber = isNumberType(*argument.type());
   if (const c10::AliasInfo *alias = argument.alias_info()) {
     facts.isWritten = alias->isWrite();
     facts.isAliased = !alias->isWrite();
@@ -135,6 +144,24 @@ void addTags(const c10::OperatorHandle &op, OperatorFacts &facts) {
   facts.isRandom = op.hasTag(at::Tag::nondeterministic_seeded);
   facts.isUninitialized = facts.base.starts_with("empty") || facts.base.starts_with("new_empty");
   facts.viewName = viewNameOf(op, facts);
+  facts.changesGeometry = op.hasTag(at::Tag::inplace_view) || contains(kNoView, facts.base);
+  facts.isTrusted = facts.name.starts_with("aten.") || facts.name.starts_with("prims.") ||
+                    facts.name.starts_with("profiler.");
+}
+
+/// Operators whose result sizes follow from a float, or that may return their argument because of one.
+constexpr std::array<std::string_view, 8> kSizesFromFloats = {
+    "arange", "range", "linspace", "logspace", "histc", "interpolate", "bartlett_window", "to"};
+
+void markLateFloats(OperatorFacts &facts) {
+  if (!facts.hasTensorArgument || !facts.hasTensorResult || contains(kSizesFromFloats, facts.base) ||
+      facts.base.find("upsample") != std::string::npos)
+    return;
+  for (ArgumentFacts &argument : facts.arguments) {
+    bool isFloat = argument.type->kind() == c10::TypeKind::FloatType;
+    bool isScalar = argument.isNumber && argument.type->kind() == c10::TypeKind::NumberType;
+    argument.bindsLate = isFloat || isScalar;
+  }
 }
 
 OperatorFacts makeFacts(const c10::OperatorHandle &op) {
@@ -148,10 +175,16 @@ OperatorFacts makeFacts(const c10::OperatorHandle &op) {
   for (const c10::Argument &argument : schema.arguments()) {
     facts.arguments.push_back(argumentFacts(argument));
     facts.hasTensorArgument |= facts.arguments.back().role != ArgumentFacts::Role::Attr;
+    facts.isWrite |= facts.arguments.back().isWritten;
   }
-  for (const c10::Argument &result : schema.returns())
-    facts.hasTensorResult |= roleOf(*result.type()) != ArgumentFacts::Role::Attr;
+  for (const c10::Argument &result : schema.returns()) {
+    bool isTensor = roleOf(*result.type()) != ArgumentFacts::Role::Attr;
+    facts.hasTensorResult |= isTensor;
+    facts.hasPlainResult |= !isTensor;
+    facts.returnsList.push_back(result.type()->kind() == c10::TypeKind::ListType);
+  }
   addTags(op, facts);
+  markLateFloats(facts);
   return facts;
 }
 

@@ -17,6 +17,8 @@ struct ArgumentFacts {
   c10::TypePtr type; // the real type: ScalarType, not int
   bool isWritten = false;
   bool isAliased = false; // (a): the schema says that a result may be a view of it
+  bool bindsLate = false; // a float whose value decides nothing but the numbers computed
+  bool isNumber = false;  // a Scalar: an int, a float, a bool or a complex number
   std::optional<ir::Attr> defaultValue;
 };
 
@@ -25,13 +27,18 @@ struct OperatorFacts {
   std::string base; // "add"
   std::vector<ArgumentFacts> arguments;
   size_t returns = 0;
+  std::vector<bool> returnsList; // one a return
   bool hasTensorResult = false;
+  bool hasPlainResult = false; // numbers beside or instead of tensors
   bool hasTensorArgument = false;
   bool isMetadata = false;    // the host asks for sizes, dtypes, flags: nothing to record
   bool readsData = false;     // the host sees contents (item, equal)
   bool sizesFromData = false; // the results' sizes depend on contents (nonzero)
   bool isRandom = false;
   bool isUninitialized = false; // makes memory without contents (empty)
+  bool changesGeometry = false; // of its argument, in place (resize_, transpose_)
+  bool isWrite = false;         // some argument is written
+  bool isTrusted = false;       // of a namespace whose schemas say what is written
   std::string viewName; // of an in-place view (transpose_): the view it stands for ("aten.transpose.int")
 };
 

@@ -83,10 +83,24 @@ uint64_t compilations() { return compiledVariants; }
 
 CompiledCallable::CompiledCallable(const CompileOptions &options, const std::string &name)
     : options_(options), name_(options.name.empty() ? name : options.name) {
-  if (options_.replay != Replay::trusted && !options_.disable)
-    userError("this version replays in trusted mode only, which skips the host code of later calls: ask for "
-              "it by name "
-              "with {.replay = graphopt::Replay::trusted}");
+  if (options_.disable)
+    return;
+  if (options_.replay == Replay::audit)
+    userError(
+        "this version has no audit mode: use Replay::shadow, which checks every call, or Replay::trusted");
+  if (options_.replay == Replay::shadow)
+    shadow_ = std::make_unique<Shadow>(options_, name_);
+}
+
+void CompiledCallable::shadow(capture::Program &program, const std::function<void()> &code,
+                              const ArgumentsGetter &arguments) {
+  ++counters_.calls;
+  if (shadow_) {
+    shadow_->call(program, code, arguments);
+    return;
+  }
+  ++counters_.eagerRuns;
+  code();
 }
 
 void CompiledCallable::refuse(const std::string &reason) const {
@@ -235,7 +249,9 @@ void CompiledCallable::insert(capture::Capture capture, std::vector<detail::Watc
 Explanation CompiledCallable::explain() const {
   Explanation explanation;
   explanation.name = name_;
-  explanation.replay = options_.disable ? "disabled" : "trusted";
+  explanation.replay = options_.disable ? "disabled" : shadow_ ? "shadow" : "trusted";
+  if (shadow_)
+    shadow_->explain(explanation);
   explanation.counters = counters_.snapshot();
   std::shared_lock lock(mutex_);
   for (const auto &variant : variants_)
@@ -252,6 +268,8 @@ std::vector<std::shared_ptr<const Variant>> CompiledCallable::variants() const {
 }
 
 void CompiledCallable::reset() {
+  if (shadow_)
+    shadow_->reset();
   std::unique_lock lock(mutex_);
   variants_.clear();
   refusal_.clear();

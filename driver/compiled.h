@@ -3,6 +3,7 @@
 #pragma once
 #include "capture/program.h"
 #include "driver/counters.h"
+#include "driver/shadow.h"
 #include "driver/variant.h"
 
 #include <graphopt/explain.h>
@@ -16,7 +17,7 @@ namespace graphopt::driver {
 class CompiledCallable {
 public:
   /// `name` is what messages and graphs call it, unless the options name it. Throws a user error for a replay
-  /// mode that this version does not have.
+  /// mode that this version does not have, and in a process that cannot capture.
   CompiledCallable(const CompileOptions &options, const std::string &name);
 
   /// One call of `program`, which must be the same program each time (its code may come in a new object).
@@ -25,6 +26,11 @@ public:
   /// call may not be replayed: a gradient could be asked for, a host read in the middle, an outside tensor
   /// that died.
   c10::IValue call(capture::Program &program, std::vector<c10::IValue> args, const ModuleList &modules = {});
+
+  /// One call of `program` whose arguments and result stay with `code`.
+  void shadow(capture::Program &program, const std::function<void()> &code, const ArgumentsGetter &arguments);
+  /// Whether calls go through shadow() rather than call(): in shadow mode, and when compiling is disabled.
+  bool shadows() const { return shadow_ || options_.disable; }
 
   Explanation explain() const;
   std::vector<std::shared_ptr<const Variant>> variants() const;
@@ -49,6 +55,7 @@ private:
 
   const CompileOptions options_;
   const std::string name_;
+  std::unique_ptr<Shadow> shadow_; // Replay::shadow
   AtomicCounters counters_;
   std::mutex recording_;            // one recording at a time
   mutable std::shared_mutex mutex_; // guards all below

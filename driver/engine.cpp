@@ -54,6 +54,18 @@ public:
       values.push_back(driver::toIValue(arg));
     return driver::toTree(callable_.call(program, std::move(values), host_.modules));
   }
+  void shadow(HostCode code) {
+    HostProgram program(host_, code);
+    driver::ArgumentsGetter arguments;
+    if (code.arguments)
+      arguments = [code] {
+        std::vector<c10::IValue> values;
+        for (const Tree &tree : code.arguments(code.context))
+          values.push_back(driver::toIValue(tree));
+        return values;
+      };
+    callable_.shadow(program, [code] { code.runInPlace(code.context); }, arguments);
+  }
   driver::CompiledCallable &callable() { return callable_; }
 
 private:
@@ -64,6 +76,8 @@ private:
 Handle::Handle(const CompileOptions &options, Host host)
     : engine_(std::make_shared<Engine>(options, std::move(host))) {}
 Tree Handle::call(std::vector<Tree> args, HostCode code) const { return engine_->call(args, code); }
+bool Handle::shadows() const { return engine_->callable().shadows(); }
+void Handle::shadow(HostCode code) const { engine_->shadow(code); }
 Explanation Handle::explain() const { return engine_->callable().explain(); }
 void Handle::reset() const { engine_->callable().reset(); }
 
@@ -92,7 +106,15 @@ struct CompiledScript::State {
       : module(module), program(capture::torchScriptProgram(module)), callable(options, scriptName(module)) {}
 
   c10::IValue call(std::vector<c10::IValue> args) {
+    if (callable.shadows())
+      return shadow(args);
     return callable.call(*program, std::move(args), [this] { return watchedModules(module); });
+  }
+
+  c10::IValue shadow(const std::vector<c10::IValue> &args) {
+    c10::IValue result;
+    callable.shadow(*program, [&] { result = program->call(args); }, [&] { return args; });
+    return result;
   }
 
   const torch::jit::Module module;

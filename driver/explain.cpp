@@ -31,12 +31,47 @@ void writeMiss(Out out, const MissInfo &miss) {
                  miss.actual);
 }
 
+void writeSegment(Out out, const SegmentInfo &segment) {
+  fmt::format_to(out, "segment {}: {} operators, {} visits, ends: {}\n", segment.number, segment.operators,
+                 segment.visits, segment.border.empty() ? "the call ended" : segment.border);
+  if (!segment.reason.empty())
+    fmt::format_to(out, "  recorded because: {}\n", segment.reason);
+  for (const auto &[next, count] : segment.next)
+    if (next < 0)
+      fmt::format_to(out, "  then the end of the call: {} times\n", count);
+    else
+      fmt::format_to(out, "  then segment {}: {} times\n", next, count);
+}
+
+void writeShadow(Out out, const Explanation &explanation) {
+  const ShadowCounters &counters = explanation.shadow;
+  fmt::format_to(out,
+                 "calls {}, all as recorded {}, recordings {}, divergences {}, borders {}, partly eager {}\n",
+                 counters.calls, counters.shadowedCalls, counters.recordings, counters.divergences,
+                 counters.borders, counters.overLimitCalls);
+  fmt::format_to(out, "operators: {} shadowed, {} recorded, {} run directly; {} results filled in\n",
+                 counters.shadowedOperators, counters.recordedOperators, counters.directOperators,
+                 counters.filled);
+  for (const SegmentInfo &segment : explanation.segments)
+    writeSegment(out, segment);
+  for (const auto &[reason, count] : explanation.borders)
+    fmt::format_to(out, "border: {} ({} times)\n", reason, count);
+  for (const std::string &text : explanation.divergences)
+    fmt::format_to(out, "divergence: {}\n", text);
+  for (const std::string &text : explanation.overLimits)
+    fmt::format_to(out, "over the limit: {}\n", text);
+}
+
 } // namespace
 
 std::string Explanation::text() const {
   std::string text;
   const Out out(text);
   fmt::format_to(out, "{}: replay {}\n", name, replay);
+  if (replay == "shadow") {
+    writeShadow(out, *this);
+    return text;
+  }
   fmt::format_to(out, "calls {}, hits {}, captures {}, misses {}, eager runs {}, failed compiles {}\n",
                  counters.calls, counters.hits, counters.captures, counters.misses, counters.eagerRuns,
                  counters.failures);

@@ -1,6 +1,6 @@
 // compile(): thin templates that erase C++ types and hand each call to the library.
 //
-//   auto fast = graphopt::compile(model, {.replay = graphopt::Replay::trusted});
+//   auto fast = graphopt::compile(model);
 //   at::Tensor y = fast(x);         // same arguments, same results as model->forward(x)
 //   std::cout << fast.explain();
 //
@@ -13,6 +13,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <type_traits>
 
 namespace torch::jit {
@@ -26,6 +27,8 @@ namespace detail {
 struct HostCode {
   void *context = nullptr;
   Tree (*run)(void *context) = nullptr;
+  void (*runInPlace)(void *context) = nullptr;             ///< leaves the result in the context
+  std::vector<Tree> (*arguments)(void *context) = nullptr; ///< null: of types without a TreeCodec
 };
 
 struct NamedState {
@@ -55,6 +58,8 @@ class GRAPHOPT_API Handle {
 public:
   Handle(const CompileOptions &options, Host host);
   Tree call(std::vector<Tree> args, HostCode code) const;
+  bool shadows() const;
+  void shadow(HostCode code) const;
   Explanation explain() const;
   void reset() const;
 
@@ -109,13 +114,14 @@ public:
   /// Calls the program. Errors of the program pass through; a user error says why a call cannot be compiled.
   template <class... Args> auto operator()(Args &&...args) const {
     using Result = std::decay_t<decltype(invoke(*program_, args...))>;
-    const auto code = [&] { return runHost<Result>(args...); };
-    const Tree result =
-        handle_.call({pack(static_cast<const std::remove_cvref_t<Args> &>(args))...},
-                     {const_cast<void *>(static_cast<const void *>(&code)),
-                      [](void *context) { return (*static_cast<decltype(&code)>(context))(); }});
-    if constexpr (!std::is_void_v<Result>)
-      return result.template as<Result>();
+    if (handle_.shadows())
+      return runShadowed<Result>(args...);
+    if constexpr ((Packable<std::remove_cvref_t<Args>> && ...) && isResult<Result>)
+      return runErased<Result>(args...);
+    else
+      userError(
+          "graphopt can run a callable with these argument or result types in Replay::shadow only, or with a "
+          "graphopt::TreeCodec for them");
   }
 
   /// The program itself: compiled->parameters(), compiled->eval() ...
@@ -132,6 +138,39 @@ private:
       return program.forward(args...);
     else
       return program(args...);
+  }
+  template <class Result> static constexpr bool isResult = std::is_void_v<Result> || Packable<Result>;
+  struct Nothing {};
+  template <class Result, class... Args> Result runShadowed(Args &...args) const {
+    std::optional<std::conditional_t<std::is_void_v<Result>, Nothing, Result>> result;
+    const auto code = [&](std::vector<Tree> *arguments) {
+      if (arguments) {
+        if constexpr ((Packable<std::remove_cvref_t<Args>> && ...))
+          *arguments = {pack(static_cast<const std::remove_cvref_t<Args> &>(args))...};
+      } else if constexpr (std::is_void_v<Result>) {
+        invoke(*program_, args...);
+      } else {
+        result.emplace(invoke(*program_, args...));
+      }
+    };
+    handle_.shadow({const_cast<void *>(static_cast<const void *>(&code)), nullptr,
+                    [](void *context) { (*static_cast<decltype(&code)>(context))(nullptr); },
+                    [](void *context) {
+                      std::vector<Tree> arguments;
+                      (*static_cast<decltype(&code)>(context))(&arguments);
+                      return arguments;
+                    }});
+    if constexpr (!std::is_void_v<Result>)
+      return *std::move(result);
+  }
+  template <class Result, class... Args> Result runErased(Args &...args) const {
+    const auto code = [&] { return runHost<Result>(args...); };
+    const Tree result =
+        handle_.call({pack(static_cast<const std::remove_cvref_t<Args> &>(args))...},
+                     {const_cast<void *>(static_cast<const void *>(&code)),
+                      [](void *context) { return (*static_cast<decltype(&code)>(context))(); }});
+    if constexpr (!std::is_void_v<Result>)
+      return result.template as<Result>();
   }
   template <class Result, class... Args> Tree runHost(Args &...args) const {
     if constexpr (std::is_void_v<Result>) {

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace graphopt {
@@ -47,10 +49,42 @@ struct VariantInfo {
   std::string eagerReason = {}; ///< not empty: the variant runs eagerly, and why
 };
 
+/// Replay::shadow: what calls did.
+struct ShadowCounters {
+  uint64_t calls = 0;
+  uint64_t shadowedCalls =
+      0; ///< every deferred operator was as recorded: nothing was recorded, nothing diverged
+  uint64_t recordings = 0;        ///< segments recorded
+  uint64_t divergences = 0;       ///< times a call left the path it was on
+  uint64_t borders = 0;           ///< times a segment ended in the middle of a call
+  uint64_t shadowedOperators = 0; ///< compared, and run with their segment
+  uint64_t recordedOperators = 0; ///< run and written down
+  uint64_t directOperators = 0;   ///< run as they are
+  uint64_t filled = 0;            ///< results that outlived their segment
+  uint64_t overLimitCalls = 0;    ///< calls of which a part ran eagerly: no more recordings are allowed there
+};
+
+/// Replay::shadow: operators between two points where the host needed a true value, or went different ways.
+struct SegmentInfo {
+  int number = 0;
+  size_t operators = 0;
+  uint64_t visits = 0;
+  std::string border = {}; ///< why it ended when it was recorded; empty: the call ended
+  std::string reason = {}; ///< why it was recorded although others were there
+  std::vector<std::pair<int, uint64_t>> next =
+      {};                 ///< segments that came after it, with counts; -1: the call ended
+  std::string graph = {}; ///< as .gir text
+};
+
 struct Explanation {
   std::string name;
   std::string replay;
   CallCounters counters = {};
+  ShadowCounters shadow = {};
+  std::vector<SegmentInfo> segments = {};
+  std::map<std::string, uint64_t> borders = {}; ///< reasons, with counts
+  std::vector<std::string> divergences = {};    ///< the last ones, oldest first
+  std::vector<std::string> overLimits = {};     ///< why calls ran eagerly, the last ones
   std::vector<VariantInfo> variants = {};
   std::vector<MissInfo> misses = {};          ///< the last ones, oldest first
   std::vector<std::string> eagerReasons = {}; ///< each reason once

@@ -13,8 +13,8 @@ enum class Replay {
 };
 
 struct CompileOptions {
-  /// This version has `trusted` only, and it must be asked for by name: what the host code decides from state
-  /// of its own (a member, a global, a file) is not seen again once a call was recorded.
+  /// `trusted` must be asked for by name: what the host code decides from state of its own (a member, a
+  /// global, a file) is not seen again once a call was recorded.
   Replay replay = Replay::shadow;
   /// A host read of data in the middle of the program is an error that names the operator and the module.
   bool fullgraph = false;

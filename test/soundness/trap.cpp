@@ -56,6 +56,7 @@ void runInVariant(const Trap &trap, Trial &run) {
 const std::vector<Mode> &modes() {
   static const std::vector<Mode> all{
       {"disabled", {.disable = true}, /*replays=*/false},
+      {"shadow", {}, /*replays=*/true},
   };
   return all;
 }

@@ -1,0 +1,505 @@
+// The life of a call. Three rules keep it right:
+//   what is pending runs before anything could see that it had not: a read, a question, an operator that is
+//   not
+//     deferred, the end of the call;
+//   whether an operator is deferred depends on the same facts while recording and while shadowing, so that
+//   borders are
+//     at the same places;
+//   a mismatch is found before anything was computed: the rows that matched run, and the call goes on from
+//   there.
+#include "capture/frame.h"
+
+#include "capture/keys.h"
+#include "capture/matching.h"
+#include "capture/tensor_type.h"
+
+#include <graphopt/error.h>
+
+#include <algorithm>
+
+namespace graphopt::capture {
+
+thread_local Frame *currentFrame = nullptr;
+
+namespace {
+
+constexpr size_t kKeptActivations = 64;
+
+const c10::StorageImpl *storageOf(const c10::TensorImpl &tensor) {
+  return tensor.unsafe_storage().unsafeGetStorageImpl();
+}
+
+/// Something that differs from thread to thread.
+const void *threadToken() { return &currentFrame; }
+
+template <class F> void forEachTensor(const c10::IValue &value, F &&f) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined())
+      f(*value.toTensor().unsafeGetTensorImpl());
+  } else if (value.isList()) {
+    for (const c10::IValue &item : value.toListRef())
+      forEachTensor(item, f);
+  }
+}
+
+/// The tensors among the operator's own arguments; `f(impl, argument)`.
+template <class F> void forEachOperand(const OperatorFacts &facts, const torch::jit::Stack &stack, F &&f) {
+  const c10::IValue *values = stack.data() + (stack.size() - facts.arguments.size());
+  for (size_t i = 0; i < facts.arguments.size(); ++i)
+    if (facts.arguments[i].role != ArgumentFacts::Role::Attr)
+      forEachTensor(values[i], [&](c10::TensorImpl &impl) { f(impl, facts.arguments[i]); });
+}
+
+bool hasGenerator(const OperatorFacts &facts, const torch::jit::Stack &stack) {
+  const c10::IValue *values = stack.data() + (stack.size() - facts.arguments.size());
+  return std::any_of(values, values + facts.arguments.size(),
+                     [](const c10::IValue &value) { return value.isGenerator() || value.isObject(); });
+}
+
+} // namespace
+
+Frame::Frame(TraceGraph &graph, FrameHost &host)
+    : graph_(graph), host_(host), trap_(std::make_shared<GradientTrap>()) {}
+
+Frame::~Frame() = default;
+
+// ---- the call
+
+void Frame::begin() {
+  thread_ = ThreadProbe();
+  threadToken_ = threadToken();
+  settings_.now();
+  state_ = State::Start;
+  previous_ = nullptr;
+  isOverLimit_ = false;
+  currentFrame = this;
+  setHookListener(this);
+  setTensorWatcher(this);
+}
+
+void Frame::end(bool failed) {
+  std::exception_ptr error;
+  try {
+    settle(failed ? "the program threw" : "");
+    if (!failed)
+      graph_.noteVisit(previous_.get(), nullptr);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  state_ = State::Idle;
+  previous_ = nullptr;
+  hostMemory_.clear();
+  currentFrame = nullptr;
+  setHookListener(nullptr);
+  setTensorWatcher(nullptr);
+  trimActivations();
+  if (error && !failed)
+    std::rethrow_exception(error);
+}
+
+void Frame::finish() { end(false); }
+void Frame::abandon() noexcept { end(true); }
+
+void Frame::trimActivations() {
+  if (activations_.size() <= kKeptActivations)
+    return;
+  std::erase_if(activations_, [&](const auto &entry) {
+    return entry.first->isRetired || entry.second->lastUse + kKeptActivations < visits_;
+  });
+}
+
+// ---- questions from outside the dispatcher
+
+bool Frame::isPending(const c10::TensorImpl &tensor) const {
+  if (state_ == State::Record)
+    return recorder_->isPending(tensor);
+  if (isPromised(tensor))
+    return true;
+  return std::any_of(armed_.begin(), armed_.end(), [&](const at::Tensor &armed) {
+    return storageOf(*armed.unsafeGetTensorImpl()) == storageOf(tensor);
+  });
+}
+
+void Frame::onAccess(const Placeholder *placeholder) {
+  bool otherThread = threadToken_ != threadToken();
+  if (otherThread || (state_ == State::Idle && placeholder && !placeholder->isFilled())) {
+    if (!placeholder || placeholder->isFilled())
+      return;
+    userError(
+        "a tensor of a compiled call that is still running is read by another thread: its values are not "
+        "computed yet; read one of its elements, or call graphopt's code, on the calling thread first");
+  }
+  if (isRunning_)
+    return;
+  c10::impl::ExcludeDispatchKeyGuard off(kCaptureHigh);
+  settle("the program reads a tensor's memory");
+  if (!placeholder)
+    return;
+  GO_ASSERT(placeholder->isFilled(), "a placeholder that no pending row makes");
+  const_cast<Placeholder *>(placeholder)->watch(nullptr);
+  // It may keep the pointer and use it at any later point of the call.
+  hostMemory_.emplace_back(placeholder->unsafe_storage().getWeakStorageImpl());
+}
+
+void Frame::onFreed(ValueId value) {
+  if (active_ && static_cast<size_t>(value) < active_->slots.size() && !active_->placeholders[value])
+    active_->slots[value] = {};
+}
+
+void Frame::onQuestion(const c10::TensorImpl &impl) {
+  if (isRunning_ || state_ == State::Idle || threadToken_ != threadToken() || !isPending(impl))
+    return;
+  c10::impl::ExcludeDispatchKeyGuard off(kCaptureHigh);
+  settle("the program asks for a tensor's history or version");
+}
+
+void Frame::onWholeState() {
+  if (isRunning_ || state_ == State::Idle || threadToken_ != threadToken())
+    return;
+  c10::impl::ExcludeDispatchKeyGuard off(kCaptureHigh);
+  settle("backward, or a change of a tensor past the dispatcher");
+}
+
+bool Frame::isHostMemory(const c10::TensorImpl &tensor) {
+  const c10::StorageImpl *storage = storageOf(tensor);
+  if (!storage || tensor.numel() == 0)
+    return false;
+  for (const auto &weak : hostMemory_)
+    if (auto alive = weak.lock(); alive.get() == storage)
+      return true;
+  if (storage->allocator() != nullptr)
+    return false;
+  at::Tensor self(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
+      const_cast<c10::TensorImpl *>(&tensor)));
+  SegmentRecorder::Name name = host_.nameOf(self);
+  return !name.isParameter && !name.isBuffer;
+}
+
+// ---- shadowing
+
+Frame::Activation &Frame::activationOf(const SegmentPtr &node) {
+  std::unique_ptr<Activation> &activation = activations_[node.get()];
+  if (!activation) {
+    activation = std::make_unique<Activation>();
+    activation->node = node;
+    size_t values = node->segment.values.size();
+    activation->slots.resize(values);
+    activation->slots[0].set(c10::UndefinedTensorImpl::singleton());
+    activation->placeholders.resize(values);
+    activation->tensors.resize(values);
+    activation->shifts.resize(values);
+  }
+  activation->lastUse = ++visits_;
+  return *activation;
+}
+
+void Frame::enter(Activation &activation) {
+  active_ = &activation;
+  slots_ = activation.slots.data();
+  matched_ = 0;
+  bound_.clear();
+  scalars_.clear();
+  boundBefore_ = scalarsBefore_ = 0;
+  next_ = activation.node->segment.rows.data();
+  state_ = State::Shadow;
+}
+
+void Frame::leave() {
+  for (ValueId value : bound_) {
+    slots_[value] = {};
+    active_->tensors[value] = at::Tensor();
+  }
+  bound_.clear();
+  scalars_.clear();
+  active_ = nullptr;
+  slots_ = nullptr;
+  next_ = nullptr;
+  matched_ = 0;
+  state_ = State::Start;
+}
+
+bool Frame::shiftFamily(ValueId family, int64_t shift) {
+  if (active_->shifts[family] == shift)
+    return true;
+  const Segment &segment = active_->node->segment;
+  for (ValueId other : bound_) // two tensors of one memory that moved apart: another segment
+    if (segment.values[other].family == family)
+      return false;
+  active_->shifts[family] = shift;
+  for (size_t id = 1; id < segment.values.size(); ++id)
+    if (segment.values[id].family == family && !segment.values[id].isLiveIn && active_->placeholders[id])
+      active_->placeholders[id]->set_storage_offset(segment.values[id].metadata.offset + shift);
+  return true;
+}
+
+bool Frame::bind(ValueId value, c10::TensorImpl &tensor) {
+  const Segment &segment = active_->node->segment;
+  const SegmentValue &expected = segment.values[value];
+  if (isPromised(tensor) || !matches(expected.metadata, tensor))
+    return false;
+  const c10::StorageImpl *storage = storageOf(tensor);
+  if (!storage || storage->allocator() == nullptr || !hostMemory_.empty()) [[unlikely]]
+    if (isHostMemory(tensor))
+      return false;
+  if (segment.writesLiveIns) {
+    ValueId family = value;
+    for (ValueId other : bound_)
+      if (storageOf(*slots_[other].impl) == storage) {
+        family = segment.values[other].family;
+        break;
+      }
+    if (family != expected.family)
+      return false;
+  }
+  if (!shiftFamily(expected.family, tensor.storage_offset() - expected.metadata.offset))
+    return false;
+  slots_[value].set(&tensor);
+  active_->tensors[value] =
+      at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(&tensor));
+  bound_.push_back(value);
+  return true;
+}
+
+bool Frame::bindScalar(const Word *word, double value) {
+  const RowInfo &info = active_->node->segment.infos[matched_];
+  auto position = static_cast<uint32_t>(word - info.words.data());
+  for (const LateScalar &late : info.late)
+    if (late.word == position) {
+      if (isSpecialNumber(value))
+        return false;
+      scalars_.push_back({matched_, late.argument, value});
+      return true;
+    }
+  return false;
+}
+
+void Frame::undo() {
+  while (bound_.size() > boundBefore_) {
+    slots_[bound_.back()] = {};
+    active_->tensors[bound_.back()] = at::Tensor();
+    bound_.pop_back();
+  }
+  scalars_.resize(scalarsBefore_);
+}
+
+/// A pending write has to be noticed by whoever reads the memory meanwhile. Possible when only the bound
+/// tensors hold it.
+bool Frame::arm(const RowInfo &info) {
+  for (ValueId value : info.armed) {
+    c10::TensorImpl &impl = *slots_[value].impl;
+    size_t owners = 0;
+    for (ValueId other : bound_)
+      owners += storageOf(*slots_[other].impl) == storageOf(impl);
+    bool isArmed = std::any_of(armed_.begin(), armed_.end(), [&](const at::Tensor &tensor) {
+      return tensor.unsafeGetTensorImpl() == &impl;
+    });
+    if (isArmed)
+      continue;
+    if (impl.unsafe_storage().use_count() > owners)
+      return false;
+    if (isPlaceholder(impl))
+      static_cast<Placeholder &>(impl).watch(this);
+    else if (!watchTensor(impl))
+      return false;
+    armed_.push_back(active_->tensors[value]);
+  }
+  return true;
+}
+
+void Frame::disarm() {
+  for (const at::Tensor &tensor : armed_) {
+    c10::TensorImpl &impl = *tensor.unsafeGetTensorImpl();
+    if (isPlaceholder(impl))
+      static_cast<Placeholder &>(impl).watch(nullptr);
+    else
+      unwatchTensor(impl);
+  }
+  armed_.clear();
+}
+
+namespace {
+/// A value whose device is that of the row's draw.
+ValueId aboutValue(const RowInfo &info) {
+  for (const std::vector<ValueId> &ids : info.operands)
+    for (ValueId id : ids)
+      if (id != 0)
+        return id;
+  return info.results.empty() ? 0 : info.results[0];
+}
+} // namespace
+
+bool Frame::admitsDraw(const OperatorFacts &facts, const torch::jit::Stack &stack) {
+  std::optional<c10::Device> device;
+  forEachOperand(facts, stack, [&](const c10::TensorImpl &impl, const ArgumentFacts &) {
+    device = device ? device : impl.device();
+  });
+  const c10::IValue *values = stack.data() + (stack.size() - facts.arguments.size());
+  for (size_t i = 0; i < facts.arguments.size() && !device; ++i)
+    if (values[i].isDevice())
+      device = values[i].toDevice();
+  return random_.admits(device.value_or(c10::kCPU));
+}
+
+bool Frame::acceptEffects(const Row &row) {
+  const Segment &segment = active_->node->segment;
+  const RowInfo &info = segment.infos[matched_];
+  if (row.writesLiveIn && !arm(info))
+    return false;
+  return !row.isRandom || random_.admits(segment.values[aboutValue(info)].metadata.device);
+}
+
+at::Tensor Frame::make(const Row &row, ValueId value) {
+  RunningScope running(isRunning_); // making a history asks the tensor about itself
+  const SegmentValue &expected = active_->node->segment.values[value];
+  auto made = Placeholder::make(expected.metadata, value, this, trap_);
+  if (int64_t shift = active_->shifts[expected.family])
+    made->set_storage_offset(expected.metadata.offset + shift);
+  slots_[value].set(made.get());
+  if (!row.isFactory) // else the program gets the only reference: LibTorch's own factories count on that
+    active_->placeholders[value] = made;
+  return at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>(std::move(made)));
+}
+
+bool Frame::matchBoxed(const Row &row, const OperatorFacts &facts, c10::DispatchKeySet keys,
+                       const torch::jit::Stack &stack) {
+  if (!stateMatches(row, keys))
+    return false;
+  Matcher matcher(*this, row);
+  WordReader<Matcher> reader(matcher);
+  const c10::IValue *values = stack.data() + (stack.size() - facts.arguments.size());
+  for (size_t i = 0; i < facts.arguments.size(); ++i) {
+    const ArgumentFacts &argument = facts.arguments[i];
+    if (!reader.boxed(values[i], argument.role != ArgumentFacts::Role::Attr, argument.isNumber)) {
+      undo();
+      return false;
+    }
+  }
+  if (accept(row))
+    return true;
+  undo();
+  return false;
+}
+
+void Frame::giveBoxed(const Row &row, const OperatorFacts &facts, torch::jit::Stack &stack) {
+  ++counters_.shadowedOps;
+  torch::jit::drop(stack, facts.arguments.size());
+  size_t result = 0;
+  for (size_t i = 0; i < facts.returnsList.size(); ++i) {
+    if (!facts.returnsList[i]) {
+      stack.emplace_back(give(row, result++));
+      continue;
+    }
+    c10::List<at::Tensor> list;
+    list.reserve(row.resultCount);
+    while (result < row.resultCount)
+      list.push_back(give(row, result++));
+    stack.emplace_back(std::move(list));
+  }
+}
+
+void Frame::onCall(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
+  if (isRunning_ || state_ == State::Idle) {
+    op.redispatchBoxed(keys, stack);
+    return;
+  }
+  const OperatorFacts &facts = factsOf(op);
+  const Row *row = next_;
+  if (row && row->op == &op.operator_name() && matchBoxed(*row, facts, keys, *stack))
+    giveBoxed(*row, facts, *stack);
+  else
+    slowCall(op, facts, keys, stack);
+}
+
+// ---- everything else
+
+void Frame::runDirectly(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
+  ++counters_.directOps;
+  RunningScope running(isRunning_);
+  op.redispatchBoxed(keys, stack);
+}
+
+bool Frame::anyPending(const OperatorFacts &facts, const torch::jit::Stack &stack) const {
+  bool any = false;
+  forEachOperand(facts, stack,
+                 [&](const c10::TensorImpl &impl, const ArgumentFacts &) { any |= isPending(impl); });
+  return any;
+}
+
+/// Arithmetic on numbers that the host holds as tensors, and reads of memory that the host may overwrite:
+/// nothing to gain, or not safe, to put off.
+bool Frame::mayRunAtOnce(const OperatorFacts &facts, const torch::jit::Stack &stack) {
+  if (facts.isRandom || facts.isWrite || !facts.hasTensorResult)
+    return false;
+  bool allNumbers = true, any = false, hostMemory = false;
+  forEachOperand(facts, stack, [&](const c10::TensorImpl &impl, const ArgumentFacts &) {
+    any = true;
+    allNumbers &= impl.dim() == 0 && impl.device().is_cpu() && !impl.requires_grad();
+    hostMemory |= !isPromised(impl) && isHostMemory(impl);
+  });
+  return any && (allNumbers || hostMemory) && !anyPending(facts, stack);
+}
+
+std::string Frame::whyNow(const OperatorFacts &facts, c10::DispatchKeySet keys,
+                          const torch::jit::Stack &stack, bool &onlyIfPending) {
+  onlyIfPending = !facts.isRandom;
+  if (facts.readsData || (facts.hasPlainResult && !facts.isMetadata))
+    return "the host reads a value";
+  bool hasMask = false, isStrange = false, isHost = false, isShared = false;
+  forEachOperand(facts, stack, [&](const c10::TensorImpl &impl, const ArgumentFacts &argument) {
+    hasMask |=
+        impl.dtype() == caffe2::TypeMeta::Make<bool>() || impl.dtype() == caffe2::TypeMeta::Make<uint8_t>();
+    isStrange |= impl.layout() != c10::kStrided || impl.is_python_dispatch() || impl.device().is_meta() ||
+                 (!isPromised(impl) && !impl.unsafe_storage());
+    if (isPromised(impl))
+      return;
+    isHost |= isHostMemory(impl);
+    if (!argument.isWritten || (state_ == State::Record && recorder_->isMadeHere(impl)))
+      return;
+    size_t owners = state_ == State::Record ? recorder_->ownersOf(storageOf(impl)) : 0;
+    bool isKnown = state_ == State::Record && recorder_->knows(impl);
+    isShared |= impl.unsafe_storage().use_count() > owners + !isKnown;
+  });
+  bool masksIndex = hasMask && facts.base.find("index") != std::string::npos && facts.base != "index_select";
+  if (facts.sizesFromData || masksIndex)
+    return "sizes follow from values";
+  if (isHost)
+    return "reads or writes memory that the host may overwrite";
+  onlyIfPending = false;
+  if (facts.changesGeometry)
+    return "changes its argument's sizes in place";
+  if (isStrange)
+    return "an operand that is not a plain strided tensor";
+  if (isShared)
+    return "writes memory that other tensors hold";
+  if (hasGenerator(facts, stack))
+    return "draws from a generator of its own, or takes an object";
+  if (keys.has(c10::DispatchKey::AutocastCPU) && keys.has(c10::DispatchKey::AutocastCUDA))
+    return "autocast of two devices";
+  return "";
+}
+
+void Frame::slowCall(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
+                     torch::jit::Stack *stack) {
+  if (facts.isMetadata || mayRunAtOnce(facts, *stack)) {
+    runDirectly(op, keys, stack);
+    return;
+  }
+  bool onlyIfPending = false;
+  if (std::string reason = whyNow(facts, keys, *stack, onlyIfPending); !reason.empty()) {
+    if (!onlyIfPending || anyPending(facts, *stack)) {
+      settle(facts.base + ": " + reason);
+    }
+    runDirectly(op, keys, stack);
+    return;
+  }
+  if (state_ == State::Shadow && tryAlternatives(op, facts, keys, stack))
+    return;
+  if (state_ == State::Shadow)
+    diverge(op, facts, keys, stack);
+  else if (state_ == State::Record)
+    record(op, facts, keys, stack);
+  else if (!tryStarts(op, facts, keys, stack))
+    record(op, facts, keys, stack);
+}
+
+} // namespace graphopt::capture

@@ -1,0 +1,246 @@
+// One call in flight: where it is in the trace graph, the placeholders it has given out, and what is pending.
+//
+// A frame is in one of three states. `Start`: nothing is pending; the next operator begins a segment.
+// `Shadow`: the operators since the segment began equal its first rows and none has run. `Record`: operators
+// run, and become rows of a new segment. All changes of state are in frame.cpp; matching.h is the fast part.
+#pragma once
+#include "capture/handler.h"
+#include "capture/random_watch.h"
+#include "capture/segment_recorder.h"
+#include "capture/tensor_access.h"
+#include "capture/tensor_hooks.h"
+#include "capture/thread_probe.h"
+#include "capture/trace_graph.h"
+
+#include <torch/csrc/autograd/variable.h>
+
+#include <functional>
+
+namespace graphopt::capture {
+
+/// A float that this call passed, other than the recorded one.
+struct ScalarOverride {
+  size_t row;
+  uint32_t argument;
+  double value;
+};
+
+/// Marks that operators run for real, as long as it lives.
+class RunningScope {
+public:
+  explicit RunningScope(bool &flag) : flag_(flag), before_(std::exchange(flag, true)) {}
+  ~RunningScope() { flag_ = before_; }
+  RunningScope(const RunningScope &) = delete;
+  RunningScope &operator=(const RunningScope &) = delete;
+
+private:
+  bool &flag_;
+  bool before_;
+};
+
+/// Rows to run now.
+struct SegmentRun {
+  const SegmentPtr &node;
+  size_t rows;                            ///< of the segment; fewer than all when the call went another way
+  const std::vector<at::Tensor> &tensors; ///< by value: the live-ins
+  const std::vector<ScalarOverride> &scalars;
+  /// By value: results that somebody holds. Each is handed to take() as soon as it is there, and what take()
+  /// gives back is used in its place.
+  const std::vector<uint8_t> &wanted;
+  const std::function<at::Tensor(ValueId, at::Tensor)> &take;
+};
+
+/// What a frame needs of the callable it belongs to.
+class FrameHost {
+public:
+  virtual void run(const SegmentRun &run) = 0;
+  /// The parameter, buffer or argument a tensor is; empty when it is none.
+  virtual SegmentRecorder::Name nameOf(const at::Tensor &tensor) = 0;
+  /// The module path of the operator that is called now; empty at the top or when it is not known.
+  virtual std::string currentModule() = 0;
+  /// A segment ends in the middle of the call. Throws when that is an error to the user.
+  virtual void onBorder(const std::string &reason) = 0;
+  virtual void onDivergence(const SegmentPtr &node, size_t row, const std::string &reason) = 0;
+  virtual void onRecorded(const std::vector<SegmentPtr> &pieces, const std::string &reason) = 0;
+  /// From here to the end of the call operators may run as they are: as many segments as allowed begin here.
+  virtual void onOverLimit(const std::string &reason) = 0;
+
+protected:
+  ~FrameHost() = default;
+};
+
+struct FrameCounters {
+  uint64_t shadowedOps = 0, recordedOps = 0, directOps = 0, runs = 0, filled = 0, divergences = 0,
+           borders = 0, recordings = 0;
+};
+
+class Frame final : public OperatorSink, public PlaceholderOwner, public HookListener {
+public:
+  Frame(TraceGraph &graph, FrameHost &host);
+  ~Frame();
+  Frame(const Frame &) = delete;
+  Frame &operator=(const Frame &) = delete;
+
+  /// The program is about to run on this thread.
+  void begin();
+  /// It has returned; its results are held by the caller. What is pending runs. Errors of operators pass
+  /// through.
+  void finish();
+  /// It threw: what is pending runs, so that the state is as eager's at that point.
+  void abandon() noexcept;
+  /// Counted since they were last taken.
+  FrameCounters takeCounters() { return std::exchange(counters_, {}); }
+
+  // OperatorSink, PlaceholderOwner, HookListener
+  void onCall(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) override;
+  void onAccess(const Placeholder *placeholder) override;
+  void onFreed(ValueId value) override;
+  void onQuestion(const c10::TensorImpl &impl) override;
+  void onWholeState() override;
+
+  // ---- the fast part: used by matching.h
+
+  /// The row that the next operator must equal; null when none can.
+  const Row *next() const { return next_; }
+  bool stateMatches(const Row &row, c10::DispatchKeySet keys) {
+    return row.keys == keys.raw_repr() && row.thread == thread_.now(keys) &&
+           settings_.now() == active_->node->segment.settings;
+  }
+  struct Slot {
+    c10::TensorImpl *impl = nullptr;
+    const c10::AutogradMetaInterface *meta = nullptr;
+    bool isLeafWithGrad = false;
+    void set(c10::TensorImpl *tensor) {
+      impl = tensor;
+      meta = autogradMeta(std::as_const(*tensor));
+      isLeafWithGrad = meta && static_cast<const torch::autograd::AutogradMeta *>(meta)->requires_grad_;
+    }
+    bool is(const c10::TensorImpl &tensor) const {
+      if (impl != &tensor || meta != autogradMeta(tensor))
+        return false;
+      return !meta ||
+             static_cast<const torch::autograd::AutogradMeta *>(meta)->requires_grad_ == isLeafWithGrad;
+    }
+  };
+  Slot *slots() { return slots_; }
+  bool bind(ValueId value, c10::TensorImpl &tensor);
+  bool bindScalar(const Word *word, double value);
+  /// The row's arguments were equal. False: it may not be deferred after all, and nothing has changed.
+  bool accept(const Row &row) {
+    if (row.writesLiveIn || row.isRandom) [[unlikely]]
+      if (!acceptEffects(row))
+        return false;
+    ++matched_;
+    boundBefore_ = bound_.size();
+    scalarsBefore_ = scalars_.size();
+    next_ = matched_ < active_->node->segment.rows.size() ? &row + 1 : nullptr;
+    return true;
+  }
+  /// The row's arguments were not equal: takes its bindings back.
+  void undo();
+  /// A result of a row that was accepted.
+  at::Tensor give(const Row &row, size_t result) {
+    ValueId value = row.results[result];
+    Slot &slot = slots_[value];
+    if (!slot.impl) [[unlikely]]
+      return make(row, value);
+    return at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(slot.impl));
+  }
+
+private:
+  enum class State : uint8_t { Idle, Start, Shadow, Record };
+  /// A segment with this frame's placeholders for its values. Kept between visits.
+  struct Activation {
+    SegmentPtr node;
+    std::vector<Slot> slots;                                   // by value
+    std::vector<c10::intrusive_ptr<Placeholder>> placeholders; // by value, of results
+    std::vector<at::Tensor> tensors;                           // by value: live-ins of this visit
+    std::vector<int64_t> shifts; // by family: offset of the memory bound, minus that recorded
+    uint64_t lastUse = 0;
+  };
+
+  Activation &activationOf(const SegmentPtr &node);
+  void enter(Activation &activation);
+  bool matchBoxed(const Row &row, const OperatorFacts &facts, c10::DispatchKeySet keys,
+                  const torch::jit::Stack &stack);
+  void giveBoxed(const Row &row, const OperatorFacts &facts, torch::jit::Stack &stack);
+  bool tryAlternatives(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
+                       torch::jit::Stack *stack);
+  bool tryStarts(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
+                 torch::jit::Stack *stack);
+  void slowCall(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
+                torch::jit::Stack *stack);
+  void diverge(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
+               torch::jit::Stack *stack);
+  void record(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
+              torch::jit::Stack *stack);
+  void runDirectly(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack);
+  at::Tensor make(const Row &row, ValueId value);
+  bool acceptEffects(const Row &row);
+  bool arm(const RowInfo &info);
+  bool shiftFamily(ValueId family, int64_t shift);
+  bool isHostMemory(const c10::TensorImpl &tensor);
+  bool isPending(const c10::TensorImpl &tensor) const;
+  bool anyPending(const OperatorFacts &facts, const torch::jit::Stack &stack) const;
+  bool mayRunAtOnce(const OperatorFacts &facts, const torch::jit::Stack &stack);
+  std::string whyNow(const OperatorFacts &facts, c10::DispatchKeySet keys, const torch::jit::Stack &stack,
+                     bool &onlyIfPending);
+  /// Ends what is in flight: runs pending rows, or closes the recording. `border`: why; empty: the call
+  /// ended.
+  void settle(const std::string &border);
+  /// Runs the rows matched so far and leaves the segment. `kept`: gets, by value, the tensors that live on.
+  void flush(std::vector<at::Tensor> *kept = nullptr);
+  void runPending(const std::vector<uint8_t> &wanted, bool linkEdges, std::vector<at::Tensor> *kept);
+  std::vector<uint8_t> findWanted(bool &edgesTaken);
+  void dropFilled(const std::vector<uint8_t> &wanted, bool edgesTaken);
+  void leave();
+  void disarm();
+  void moveTo(Activation &other);
+  SegmentPtr endedAt(const SegmentPtr &node, size_t rows, const std::string &border);
+  void visit(const SegmentPtr &node);
+  void end(bool failed);
+  void trimActivations();
+
+  bool mayRecord(const void *op, const std::string &reason);
+  void startRecording(std::string reason);
+  void closeRecording(const std::string &border);
+  bool admitsDraw(const OperatorFacts &facts, const torch::jit::Stack &stack);
+  /// How the call differs from the row that was expected.
+  std::string whyDifferent(const OperatorFacts &facts, c10::DispatchKeySet keys,
+                           const torch::jit::Stack &stack);
+  /// How it differs from the likeliest segment that begins with the operator.
+  std::string whyNoStart(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
+                         const torch::jit::Stack &stack);
+
+  TraceGraph &graph_;
+  FrameHost &host_;
+  State state_ = State::Idle;
+  const Row *next_ = nullptr;
+  Slot *slots_ = nullptr;
+  Activation *active_ = nullptr;
+  size_t matched_ = 0;
+  bool isRunning_ = false; // operators run for real: what they touch is their business
+  std::unordered_map<const SegmentNode *, std::unique_ptr<Activation>> activations_;
+  std::vector<ValueId> bound_; // of this visit, in order
+  std::vector<ScalarOverride> scalars_;
+  size_t boundBefore_ = 0, scalarsBefore_ = 0; // before the row being matched
+  std::vector<at::Tensor> armed_;              // tensors of the program with a pending write
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>>
+      hostMemory_; // memory that the program touched itself
+  std::shared_ptr<GradientTrap> trap_;
+  ThreadProbe thread_;
+  SettingsProbe settings_;
+  RandomWatch random_;
+  std::unique_ptr<SegmentRecorder> recorder_;
+  std::string recordReason_;
+  SegmentPtr previous_; // segment visited before, in this call
+  const void *threadToken_ = nullptr;
+  bool isOverLimit_ = false;
+  uint64_t visits_ = 0;
+  FrameCounters counters_;
+};
+
+/// The frame of the call in flight on this thread.
+extern thread_local Frame *currentFrame;
+
+} // namespace graphopt::capture

@@ -1,0 +1,322 @@
+// How a frame changes its state: into a segment, out of it by running what matched, and over to recording.
+#include "capture/frame.h"
+
+#include "capture/keys.h"
+#include "capture/matching.h"
+
+#include <graphopt/error.h>
+
+#include <algorithm>
+
+namespace graphopt::capture {
+namespace {
+
+size_t valuesAfter(const Segment &segment, size_t rows) {
+  return rows < segment.size() ? segment.infos[rows].valuesBefore : segment.values.size();
+}
+
+} // namespace
+
+// ---- into a segment
+
+bool Frame::tryStarts(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
+                      torch::jit::Stack *stack) {
+  for (const SegmentPtr &node : graph_.startingWith(&op.operator_name(), previous_.get())) {
+    enter(activationOf(node));
+    if (matchBoxed(*next_, facts, keys, *stack)) {
+      giveBoxed(node->segment.rows[0], facts, *stack);
+      return true;
+    }
+    leave();
+  }
+  return false;
+}
+
+/// Goes on in another segment that begins with the rows matched so far. Their placeholders come along: equal
+/// rows number their values alike.
+void Frame::moveTo(Activation &other) {
+  size_t values = valuesAfter(active_->node->segment, matched_);
+  for (size_t id = 1; id < values; ++id) {
+    std::swap(active_->slots[id], other.slots[id]);
+    std::swap(active_->placeholders[id], other.placeholders[id]);
+    std::swap(active_->tensors[id], other.tensors[id]);
+    std::swap(active_->shifts[id], other.shifts[id]);
+  }
+  active_ = &other;
+  slots_ = other.slots.data();
+  next_ = matched_ < other.node->segment.size() ? &other.node->segment.rows[matched_] : nullptr;
+}
+
+bool Frame::tryAlternatives(const c10::OperatorHandle &op, const OperatorFacts &facts,
+                            c10::DispatchKeySet keys, torch::jit::Stack *stack) {
+  Activation &first = *active_;
+  const SegmentPtr node = first.node;
+  const void *key = &op.operator_name();
+  for (const SegmentPtr &other : graph_.alternatives(node, matched_)) {
+    if (other->segment.rows[matched_].op != key)
+      continue;
+    moveTo(activationOf(other));
+    const Row &row = *next_;
+    size_t rows = matched_;
+    if (matchBoxed(row, facts, keys, *stack)) {
+      bool isBranch = rows == node->segment.size() || node->segment.rows[rows].op != key;
+      if (isBranch)
+        graph_.noteBranch(node, rows);
+      giveBoxed(row, facts, *stack);
+      return true;
+    }
+    moveTo(first);
+  }
+  return false;
+}
+
+// ---- out of it
+
+std::vector<uint8_t> Frame::findWanted(bool &edgesTaken) {
+  const Segment &segment = active_->node->segment;
+  size_t values = valuesAfter(segment, matched_);
+  std::vector<uint8_t> wanted(values, 0);
+  std::vector<ValueId> withTrap;
+  for (size_t id = 1; id < values; ++id) {
+    c10::TensorImpl *impl = slots_[id].impl;
+    if (!impl || segment.values[id].isLiveIn)
+      continue;
+    auto &placeholder = static_cast<Placeholder &>(*impl);
+    wanted[id] = !active_->placeholders[id] || active_->placeholders[id].use_count() > 1;
+    if (segment.values[id].metadata.requiresGrad && placeholder.checkTrap())
+      withTrap.push_back(static_cast<ValueId>(id));
+    if (!wanted[id] && active_->placeholders[id].weak_use_count() > 1) { // weak references have to expire
+      active_->placeholders[id].reset();
+      slots_[id] = {};
+    }
+  }
+  edgesTaken = trap_.use_count() > 1 + trap_->holders;
+  if (edgesTaken) // past the hooks: whoever did it finds the real history behind the trap
+    for (ValueId id : withTrap)
+      wanted[id] = slots_[id].impl != nullptr;
+  return wanted;
+}
+
+/// Whether a tensor is asked for gradients itself, as parameters are.
+bool isLeaf(const c10::TensorImpl &impl) {
+  const auto *meta = static_cast<const torch::autograd::AutogradMeta *>(autogradMeta(impl));
+  return !meta || !meta->grad_fn_;
+}
+
+/// Gives tensors the requires_grad that the pending rows were matched under, for their run: the program may
+/// have changed it after rows that used them.
+class GradFlags {
+public:
+  void want(const at::Tensor &tensor, bool asks) {
+    if (tensor.requires_grad() == asks || !isLeaf(*tensor.unsafeGetTensorImpl()))
+      return;
+    tensor.set_requires_grad(asks);
+    changed_.push_back(tensor);
+  }
+  ~GradFlags() {
+    for (const at::Tensor &tensor : changed_)
+      tensor.set_requires_grad(!tensor.requires_grad());
+  }
+
+private:
+  std::vector<at::Tensor> changed_;
+};
+
+void Frame::runPending(const std::vector<uint8_t> &wanted, bool linkEdges, std::vector<at::Tensor> *kept) {
+  const std::function<at::Tensor(ValueId, at::Tensor)> take = [&](ValueId id, at::Tensor result) {
+    if (!wanted[id])
+      return result;
+    ++counters_.filled;
+    at::Tensor filled = static_cast<Placeholder &>(*slots_[id].impl).fill(std::move(result), linkEdges);
+    if (kept)
+      (*kept)[id] = filled;
+    return filled;
+  };
+  SettingsOf settings(active_->node->segment.settings, settings_.now());
+  RandomWatch::Rewound rewound(random_);
+  GradFlags flags;
+  for (ValueId id : bound_)
+    flags.want(active_->tensors[id], active_->node->segment.values[id].metadata.requiresGrad);
+  host_.run({active_->node, matched_, active_->tensors, scalars_, wanted, take});
+}
+
+/// Those the program holds are its own now; the next visit makes new ones.
+void Frame::dropFilled(const std::vector<uint8_t> &wanted, bool edgesTaken) {
+  for (size_t id = 1; id < wanted.size(); ++id) {
+    if (!wanted[id])
+      continue;
+    auto &placeholder = static_cast<Placeholder &>(*slots_[id].impl);
+    if (!placeholder.isFilled())
+      placeholder.kill();
+    active_->placeholders[id].reset();
+    slots_[id] = {};
+  }
+  if (!edgesTaken)
+    return;
+  trap_ = std::make_shared<GradientTrap>();
+  for (auto &[node, activation] : activations_)
+    for (size_t id = 1; id < activation->slots.size(); ++id)
+      if (activation->placeholders[id] && node->segment.values[id].metadata.requiresGrad) {
+        activation->placeholders[id].reset();
+        activation->slots[id] = {};
+      }
+}
+
+void Frame::flush(std::vector<at::Tensor> *kept) {
+  RunningScope running(isRunning_);
+  c10::impl::ExcludeDispatchKeyGuard off(kCaptureHigh);
+  next_ = nullptr;
+  disarm();
+  bool edgesTaken = false;
+  const std::vector<uint8_t> wanted = findWanted(edgesTaken);
+  ++counters_.runs;
+  if (kept) {
+    kept->resize(wanted.size());
+    for (ValueId id : bound_)
+      (*kept)[id] = active_->tensors[id];
+  }
+  std::exception_ptr error;
+  try {
+    runPending(wanted, edgesTaken, kept);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  dropFilled(wanted, edgesTaken);
+  leave();
+  random_.forget();
+  if (error)
+    std::rethrow_exception(error);
+}
+
+void Frame::visit(const SegmentPtr &node) {
+  ++node->visits;
+  graph_.noteVisit(previous_.get(), node.get());
+  previous_ = node;
+}
+
+/// The segment that the first rows of another are; made when it is new.
+SegmentPtr Frame::endedAt(const SegmentPtr &node, size_t rows, const std::string &border) {
+  if (rows == node->segment.size())
+    return node;
+  if (SegmentPtr known = graph_.exactly(node, rows))
+    return known;
+  ++counters_.divergences;
+  host_.onDivergence(node, rows, border);
+  Segment shorter = slice(node->segment, 0, rows);
+  shorter.border = border;
+  SegmentPtr ended = graph_.insert(std::move(shorter), "it ended earlier: " + border).back();
+  graph_.noteBranch(node, rows);
+  return ended;
+}
+
+void Frame::settle(const std::string &border) {
+  if (state_ == State::Record) {
+    closeRecording(border);
+    return;
+  }
+  if (state_ != State::Shadow)
+    return;
+  if (!border.empty()) {
+    ++counters_.borders;
+    host_.onBorder(border);
+  }
+  visit(endedAt(active_->node, matched_, border.empty() ? "the call ended" : border));
+  flush();
+}
+
+// ---- recording
+
+void Frame::diverge(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
+                    torch::jit::Stack *stack) {
+  const SegmentPtr node = active_->node;
+  const Segment &segment = node->segment;
+  size_t rows = matched_;
+  bool isEnd = rows == segment.size(); // the next operator begins another
+  bool isOtherState = settings_.now() != segment.settings || !random_.isInStep();
+  if (isEnd || isOtherState) {
+    if (isOtherState && !isEnd)
+      settle("a process-wide switch or the generator's seed was changed");
+    else
+      visit(node), flush();
+    slowCall(op, facts, keys, stack);
+    return;
+  }
+  bool isBranch = segment.rows[rows].op != &op.operator_name();
+  std::string reason = whyDifferent(facts, keys, *stack);
+  ++counters_.divergences;
+  host_.onDivergence(node, rows, reason);
+  std::vector<at::Tensor> tensors;
+  flush(&tensors);
+  if (isBranch)
+    graph_.noteBranch(node, rows);
+  SegmentPtr border = node->isRetired ? graph_.exactly(node, rows) : nullptr;
+  if (border || !mayRecord(segment.rows[0].op, reason)) {
+    if (border)
+      visit(border);
+    slowCall(op, facts, keys, stack);
+    return;
+  }
+  startRecording(reason);
+  recorder_->resume(segment, rows, tensors);
+  record(op, facts, keys, stack);
+}
+
+bool Frame::mayRecord(const void *op, const std::string &reason) {
+  if (!isOverLimit_ && !graph_.mayRecord(previous_.get(), op)) {
+    isOverLimit_ = true;
+    host_.onOverLimit(reason);
+  }
+  return !isOverLimit_;
+}
+
+void Frame::startRecording(std::string reason) {
+  recorder_ = std::make_unique<SegmentRecorder>(
+      *this, [this](const at::Tensor &tensor) { return host_.nameOf(tensor); }, settings_.now());
+  recordReason_ = std::move(reason);
+  state_ = State::Record;
+}
+
+void Frame::record(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
+                   torch::jit::Stack *stack) {
+  if (state_ == State::Start) {
+    std::string reason = whyNoStart(op, facts, keys, *stack);
+    if (!mayRecord(&op.operator_name(), reason)) {
+      runDirectly(op, keys, stack);
+      return;
+    }
+    startRecording(std::move(reason));
+  }
+  bool isInStep =
+      settings_.now() == recorder_->segment().settings && (!facts.isRandom || admitsDraw(facts, *stack));
+  if (!isInStep && recorder_->size() > 0) {
+    closeRecording("a process-wide switch or the generator's seed was changed");
+    slowCall(op, facts, keys, stack);
+    return;
+  }
+  ++counters_.recordedOps;
+  RunningScope running(isRunning_);
+  std::string trouble = recorder_->add(op, facts, keys, thread_.now(keys), stack, host_.currentModule());
+  if (facts.isRandom)
+    random_.drew();
+  if (!trouble.empty())
+    closeRecording(facts.base + ": " + trouble);
+}
+
+void Frame::closeRecording(const std::string &border) {
+  std::unique_ptr<SegmentRecorder> recorder = std::move(recorder_);
+  state_ = State::Start;
+  random_.forget();
+  if (recorder->size() == 0)
+    return;
+  if (!border.empty()) {
+    ++counters_.borders;
+    host_.onBorder(border);
+  }
+  ++counters_.recordings;
+  std::vector<SegmentPtr> pieces = graph_.insert(recorder->finish(border), recordReason_);
+  for (const SegmentPtr &piece : pieces)
+    visit(piece);
+  host_.onRecorded(pieces, recordReason_);
+}
+
+} // namespace graphopt::capture

@@ -1,0 +1,308 @@
+// The one place that reaches into TensorImpl. Two liberties are taken, both checked by placeholderSelfTest():
+// AutogradMeta is moved between tensors (its member is private; an explicit instantiation may name it), and a
+// plain tensor is watched by exchanging its vtable pointer for one of a class without members of its own.
+#include "capture/placeholder.h"
+
+#include "capture/tensor_access.h"
+#include "ir/type.h"
+
+#include <ATen/ops/empty.h>
+#include <graphopt/error.h>
+#include <torch/csrc/autograd/variable.h>
+
+namespace graphopt::capture {
+namespace {
+
+const void *vtableOf(const c10::TensorImpl &impl) { return *reinterpret_cast<const void *const *>(&impl); }
+void setVtable(c10::TensorImpl &impl, const void *vtable) {
+  *reinterpret_cast<const void **>(&impl) = vtable;
+}
+
+thread_local PlaceholderOwner *tensorWatcher = nullptr;
+
+/// A tensor of the program with a pending write.
+struct WatchedTensor final : c10::TensorImpl {
+  using TensorImpl::TensorImpl;
+  bool has_storage() const override {
+    report();
+    return static_cast<bool>(storage_);
+  }
+  const c10::Storage &storage() const override {
+    report();
+    return storage_;
+  }
+  void report() const;
+};
+
+const c10::intrusive_ptr<Placeholder> &anyPlaceholder() {
+  static const auto &one = *new c10::intrusive_ptr<Placeholder>(c10::make_intrusive<Placeholder>(
+      c10::DispatchKeySet(c10::DispatchKey::CPU), caffe2::TypeMeta::Make<float>(), c10::Device(c10::kCPU)));
+  return one;
+}
+
+struct Vtables {
+  const void *plain, *watched, *placeholder;
+};
+const Vtables &vtables() {
+  static const Vtables all = [] {
+    auto plain = c10::make_intrusive<c10::TensorImpl>(
+        c10::DispatchKeySet(c10::DispatchKey::CPU), caffe2::TypeMeta::Make<float>(), c10::Device(c10::kCPU));
+    auto watched = c10::make_intrusive<WatchedTensor>(
+        c10::DispatchKeySet(c10::DispatchKey::CPU), caffe2::TypeMeta::Make<float>(), c10::Device(c10::kCPU));
+    return Vtables{vtableOf(*plain), vtableOf(*watched), vtableOf(*anyPlaceholder())};
+  }();
+  return all;
+}
+
+void WatchedTensor::report() const {
+  if (tensorWatcher) // of a thread without one: the tensor is shared, and read as in eager
+    tensorWatcher->onAccess(nullptr);
+}
+
+/// Answers for placeholders whose segment failed.
+class DeadOwner final : public PlaceholderOwner {
+public:
+  void onAccess(const Placeholder *) override {
+    userError("a result of a compiled call is read, but an operator before it threw: see that error");
+  }
+  void onFreed(ValueId) override {}
+};
+
+} // namespace
+
+Metadata metadataOf(const at::Tensor &tensor) {
+  const c10::TensorImpl &impl = *tensor.unsafeGetTensorImpl();
+  Metadata metadata;
+  metadata.sizes = impl.sizes().vec();
+  metadata.strides = impl.strides().vec();
+  metadata.offset = impl.storage_offset();
+  metadata.dtype = impl.dtype();
+  metadata.device = impl.device();
+  metadata.keys = impl.key_set();
+  metadata.requiresGrad = impl.requires_grad();
+  metadata.isWrapped = impl.is_wrapped_number();
+  return metadata;
+}
+
+bool operator==(const Metadata &a, const Metadata &b) {
+  return a.sizes == b.sizes && a.strides == b.strides && a.dtype == b.dtype && a.device == b.device &&
+         a.keys == b.keys && a.requiresGrad == b.requiresGrad && a.isWrapped == b.isWrapped;
+}
+
+bool matches(const Metadata &expected, const c10::TensorImpl &actual) {
+  return actual.key_set() == expected.keys && actual.dtype() == expected.dtype &&
+         actual.sizes() == c10::IntArrayRef(expected.sizes) &&
+         actual.strides() == c10::IntArrayRef(expected.strides) &&
+         actual.requires_grad() == expected.requiresGrad &&
+         actual.is_wrapped_number() == expected.isWrapped && actual.device() == expected.device;
+}
+
+std::string toString(const Metadata &metadata) {
+  std::vector<int64_t> contiguous(metadata.sizes.size());
+  int64_t stride = 1;
+  for (size_t d = metadata.sizes.size(); d-- > 0;) {
+    contiguous[d] = stride;
+    stride *= std::max<int64_t>(metadata.sizes[d], 1);
+  }
+  std::string text =
+      fmt::format("{}[{}]", ir::dtypeName(metadata.dtype.toScalarType()), fmt::join(metadata.sizes, ", "));
+  if (contiguous != metadata.strides)
+    text += fmt::format(" strides [{}]", fmt::join(metadata.strides, ", "));
+  if (!metadata.device.is_cpu())
+    text += " " + metadata.device.str();
+  if (metadata.requiresGrad)
+    text += " grad";
+  if (metadata.isWrapped)
+    text += " number";
+  return text;
+}
+
+GradientTrap::GradientTrap() {
+  topological_nr_ = 1u << 20; // above every real node: linked late, when the engine has no parents recorded
+}
+
+uint32_t GradientTrap::addSlot(const at::Tensor &placeholder) {
+  linked_.push_back(false);
+  return add_input_metadata(placeholder);
+}
+
+void GradientTrap::link(uint32_t slot, const at::Tensor &tensor) {
+  if (next_edges_.size() < linked_.size())
+    next_edges_.resize(linked_.size());
+  next_edges_[slot] = torch::autograd::impl::gradient_edge(tensor);
+  linked_[slot] = true;
+}
+
+torch::autograd::variable_list GradientTrap::apply(torch::autograd::variable_list &&gradients) {
+  for (size_t i = 0; i < gradients.size(); ++i)
+    if (gradients[i].defined() && !linked_[i])
+      userError("backward runs through a result of a compiled call that was never computed");
+  gradients.resize(next_edges_.size());
+  return std::move(gradients);
+}
+
+c10::intrusive_ptr<Placeholder> Placeholder::make(const Metadata &metadata, ValueId value,
+                                                  PlaceholderOwner *owner,
+                                                  const std::shared_ptr<GradientTrap> &trap) {
+  auto made = c10::make_intrusive<Placeholder>(metadata.keys, metadata.dtype, metadata.device);
+  made->value_ = value;
+  made->set_sizes_and_strides(metadata.sizes, metadata.strides);
+  made->set_storage_offset(metadata.offset);
+  if (metadata.isWrapped)
+    made->set_wrapped_number(true);
+  if (metadata.requiresGrad) {
+    at::Tensor tensor(c10::intrusive_ptr<TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(made.get()));
+    made->trap_ = trap.get();
+    made->isCounted_ = true;
+    ++trap->holders;
+    made->slot_ = trap->addSlot(tensor);
+    made->set_autograd_meta(std::make_unique<torch::autograd::AutogradMeta>(
+        made.get(), false, torch::autograd::Edge(trap, made->slot_)));
+  }
+  made->watch(owner);
+  return made;
+}
+
+Placeholder::~Placeholder() {
+  leaveTrap();
+  if (owner_ && !isFilled_)
+    owner_->onFreed(value_);
+}
+
+c10::intrusive_ptr<c10::TensorImpl> Placeholder::shallow_copy_and_detach(const c10::VariableVersion &version,
+                                                                         bool allowChange) const {
+  if (isWatched_)
+    owner_->onAccess(this);
+  return TensorImpl::shallow_copy_and_detach(version, allowChange);
+}
+
+c10::intrusive_ptr<c10::TensorImpl> Placeholder::shallow_copy_and_detach(c10::VariableVersion &&version,
+                                                                         bool allowChange) const {
+  if (isWatched_)
+    owner_->onAccess(this);
+  return TensorImpl::shallow_copy_and_detach(std::move(version), allowChange);
+}
+
+at::Tensor Placeholder::adopt(at::Tensor result, ValueId value, PlaceholderOwner &owner) {
+  const c10::TensorImpl &impl = *result.unsafeGetTensorImpl();
+  auto made = c10::make_intrusive<Placeholder>(impl.key_set(), impl.dtype(), impl.device());
+  made->value_ = value;
+  at::Tensor tensor = made->fill(std::move(result), false);
+  made->watch(&owner);
+  return tensor;
+}
+
+void Placeholder::leaveTrap() {
+  if (isCounted_)
+    --trap_->holders; // alive: an intact history holds it, and a frame that found one changed has counted it
+                      // out
+  isCounted_ = false;
+}
+
+bool Placeholder::checkTrap() {
+  if (!holdsTrap())
+    leaveTrap();
+  return isCounted_;
+}
+
+bool Placeholder::holdsTrap() const {
+  const auto *meta = static_cast<const torch::autograd::AutogradMeta *>(autograd_meta());
+  return trap_ && meta && meta->grad_fn_.get() == trap_;
+}
+
+bool Placeholder::hasOwnHistory() const {
+  const auto *meta = static_cast<const torch::autograd::AutogradMeta *>(autograd_meta());
+  if (!meta)
+    return trap_ != nullptr;
+  return !holdsTrap() || meta->requires_grad_ || !meta->hooks_.empty() || meta->grad_.defined();
+}
+
+void Placeholder::takeHistory(const at::Tensor &result) {
+  if (hasOwnHistory())
+    return;
+  c10::TensorImpl &source = *result.unsafeGetTensorImpl();
+  if (!source.autograd_meta()) {
+    set_autograd_meta(nullptr);
+    return;
+  }
+  if (result.use_count() == 1) {
+    set_autograd_meta(std::move(autogradMeta(source)));
+    return;
+  }
+  // Somebody else holds the result (a cache of the operator's): its history is shared, not taken.
+  set_autograd_meta(nullptr);
+  at::Tensor self(c10::intrusive_ptr<TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(this));
+  if (result.requires_grad())
+    torch::autograd::impl::set_gradient_edge(self, torch::autograd::impl::gradient_edge(result));
+}
+
+at::Tensor Placeholder::fill(at::Tensor result, bool link) {
+  c10::TensorImpl &source = *result.unsafeGetTensorImpl();
+  watch(nullptr);
+  isFilled_ = true;
+  storage_ = source.unsafe_storage();
+  device_opt_ = source.device();
+  if (sizes() != source.sizes() || strides() != source.strides())
+    set_sizes_and_strides(source.sizes(), source.strides());
+  storage_offset_ = source.storage_offset();
+  key_set_ = source.key_set();
+  set_version_counter(source.version_counter());
+  if (source.is_wrapped_number() != is_wrapped_number())
+    set_wrapped_number(source.is_wrapped_number());
+  const std::shared_ptr<torch::autograd::Node> trap =
+      link && trap_ ? trap_->getptr() : nullptr; // the history that holds it goes now
+  leaveTrap();
+  takeHistory(result);
+  at::Tensor self(c10::intrusive_ptr<TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(this));
+  if (trap && self.requires_grad())
+    trap_->link(slot_, self);
+  trap_ = nullptr;
+  return self;
+}
+
+void Placeholder::kill() {
+  static DeadOwner &dead = *new DeadOwner;
+  watch(&dead);
+}
+
+bool isPlaceholder(const c10::TensorImpl &impl) { return vtableOf(impl) == vtables().placeholder; }
+
+bool watchTensor(c10::TensorImpl &impl) {
+  if (vtableOf(impl) != vtables().plain)
+    return false;
+  setVtable(impl, vtables().watched);
+  return true;
+}
+
+void unwatchTensor(c10::TensorImpl &impl) {
+  if (vtableOf(impl) == vtables().watched)
+    setVtable(impl, vtables().plain);
+}
+
+void setTensorWatcher(PlaceholderOwner *owner) { tensorWatcher = owner; }
+
+std::string placeholderSelfTest() {
+  struct Counter final : PlaceholderOwner {
+    int accesses = 0;
+    void onAccess(const Placeholder *) override { ++accesses; }
+    void onFreed(ValueId) override {}
+  } counter;
+  at::Tensor plain = at::empty({2});
+  at::Tensor promised(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>(
+      Placeholder::make(metadataOf(plain), 1, &counter, nullptr)));
+  auto &placeholder = static_cast<Placeholder &>(*promised.unsafeGetTensorImpl());
+  placeholder.has_storage();
+  if (counter.accesses != 1)
+    return "this LibTorch does not ask has_storage() through the tensor's class";
+  placeholder.fill(plain, false);
+  if (!watchTensor(*plain.unsafeGetTensorImpl()))
+    return "this LibTorch makes tensors of an unknown class";
+  setTensorWatcher(&counter);
+  plain.const_data_ptr();
+  setTensorWatcher(nullptr);
+  unwatchTensor(*plain.unsafeGetTensorImpl());
+  bool sameMemory = promised.const_data_ptr() == plain.const_data_ptr();
+  return counter.accesses == 2 && sameMemory ? "" : "this LibTorch reads memory past storage()";
+}
+
+} // namespace graphopt::capture

@@ -1,0 +1,40 @@
+// Keeps deferred draws in step with the generator: a program that reseeds in the middle of a call must find
+// that operators before the reseeding drew from the old state, and those after it from the new one.
+#pragma once
+#include <ATen/core/Generator.h>
+#include <c10/core/Device.h>
+
+#include <optional>
+
+namespace graphopt::capture {
+
+class RandomWatch {
+public:
+  /// Before a draw is deferred (or, while recording, made). False: the generator was touched since the draws
+  /// that are pending, or is another one: those have to run first.
+  bool admits(c10::Device device);
+  /// Whether the generator is as the pending draws left it.
+  bool isInStep() const;
+  /// While recording, after the draw was made.
+  void drew();
+  void forget() { state_.reset(); }
+
+  /// Around the run of pending draws: they see the state they were deferred under, and what the program made
+  /// of the generator meanwhile comes after.
+  class Rewound {
+  public:
+    explicit Rewound(RandomWatch &watch);
+    ~Rewound();
+    Rewound(const Rewound &) = delete;
+    Rewound &operator=(const Rewound &) = delete;
+
+  private:
+    std::optional<at::Generator> target_, later_;
+  };
+
+private:
+  std::optional<at::Generator> generator_; // whose state
+  std::optional<at::Generator> state_;     // a copy
+};
+
+} // namespace graphopt::capture

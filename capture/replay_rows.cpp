@@ -1,0 +1,189 @@
+// The plainest way to run a segment, and the measure of every other: used for the part of a segment that
+// matched before a call went another way, and where no plan could be made.
+#include "capture/replay_rows.h"
+
+#include "capture/thread_probe.h"
+
+#include <ATen/autocast_mode.h>
+#include <graphopt/error.h>
+
+namespace graphopt::capture {
+namespace {
+
+/// The thread's dispatch keys and autograd and autocast state, set by hand and given back.
+class StateScope {
+public:
+  StateScope()
+      : keys_(c10::impl::tls_local_dispatch_key_set()), autograd_(c10::AutogradState::get_tls_state()) {
+    at::autocast::increment_nesting();
+  }
+  ~StateScope() {
+    if (at::autocast::decrement_nesting() == 0)
+      at::autocast::clear_cache();
+    restoreAutocast();
+    c10::AutogradState::set_tls_state(autograd_);
+    c10::impl::_force_tls_local_dispatch_key_set(keys_);
+  }
+  void enter(const RowInfo &info, const Row &row) {
+    if (row.thread != thread_ || isFirst_)
+      setAutocast(row);
+    isFirst_ = false;
+    thread_ = row.thread;
+    c10::AutogradState::set_tls_state(info.autograd);
+    c10::impl::_force_tls_local_dispatch_key_set(info.keys);
+  }
+
+private:
+  void setAutocast(const Row &row) {
+    if (!ThreadProbe::autocast(row.thread))
+      return;
+    c10::DeviceType device = *autocastDevice(c10::DispatchKeySet(c10::DispatchKeySet::RAW, row.keys));
+    if (!saved_)
+      saved_ = {device, at::autocast::get_autocast_dtype(device), at::autocast::is_autocast_cache_enabled()};
+    at::autocast::set_autocast_dtype(device, ThreadProbe::autocastDtype(row.thread));
+    at::autocast::set_autocast_cache_enabled(ThreadProbe::autocastCache(row.thread));
+  }
+  void restoreAutocast() {
+    if (!saved_)
+      return;
+    at::autocast::set_autocast_dtype(saved_->device, saved_->dtype);
+    at::autocast::set_autocast_cache_enabled(saved_->cache);
+  }
+  struct Autocast {
+    c10::DeviceType device;
+    c10::ScalarType dtype;
+    bool cache;
+  };
+  c10::impl::LocalDispatchKeySet keys_;
+  c10::AutogradState autograd_;
+  std::optional<Autocast> saved_;
+  ThreadWord thread_ = 0;
+  bool isFirst_ = true;
+};
+
+class Replay {
+public:
+  explicit Replay(const SegmentRun &run)
+      : run_(run), segment_(run.node->segment), values_(segment_.values.size()) {
+    findLastUses();
+  }
+
+  void row(size_t i) {
+    const RowInfo &info = segment_.infos[i];
+    state_.enter(info, segment_.rows[i]);
+    stack_.clear();
+    for (size_t a = 0; a < info.arguments.size(); ++a)
+      push(i, a);
+    info.op->callBoxed(stack_);
+    takeResults(i);
+    for (ValueId id : dying_[i])
+      values_[id] = at::Tensor();
+  }
+
+private:
+  const at::Tensor &value(ValueId id) const {
+    return segment_.values[id].isLiveIn ? run_.tensors[id] : values_[id];
+  }
+
+  void findLastUses() {
+    std::vector<size_t> last(values_.size(), run_.rows);
+    dying_.resize(run_.rows);
+    for (size_t i = 0; i < run_.rows; ++i) {
+      for (ValueId id : segment_.infos[i].results)
+        last[id] = i;
+      for (const auto &ids : segment_.infos[i].operands)
+        for (ValueId id : ids)
+          last[id] = i;
+    }
+    for (size_t id = 1; id < last.size(); ++id)
+      if (last[id] < run_.rows && !segment_.values[id].isLiveIn)
+        dying_[last[id]].push_back(static_cast<ValueId>(id));
+  }
+
+  void push(size_t row, size_t argument) {
+    const RowInfo &info = segment_.infos[row];
+    const ArgumentFacts &facts = info.facts->arguments[argument];
+    const std::vector<ValueId> &ids = info.operands[argument];
+    if (facts.role == ArgumentFacts::Role::Attr)
+      return pushPlain(row, argument);
+    if (facts.role == ArgumentFacts::Role::Tensor) {
+      bool isMissing = ids[0] == 0 && facts.type->kind() == c10::TypeKind::OptionalType;
+      stack_.push_back(isMissing ? c10::IValue() : c10::IValue(value(ids[0])));
+      return;
+    }
+    if (info.arguments[argument].isNone())
+      stack_.emplace_back();
+    else
+      pushList(facts, ids);
+  }
+
+  void pushPlain(size_t row, size_t argument) {
+    for (const ScalarOverride &scalar : run_.scalars)
+      if (scalar.row == row && scalar.argument == argument) {
+        stack_.emplace_back(scalar.value);
+        return;
+      }
+    stack_.push_back(segment_.infos[row].arguments[argument]);
+  }
+
+  void pushList(const ArgumentFacts &facts, const std::vector<ValueId> &ids) {
+    const c10::Type *type = facts.type.get();
+    if (type->kind() == c10::TypeKind::OptionalType)
+      type = type->castRaw<c10::OptionalType>()->getElementType().get();
+    bool optional = type->castRaw<c10::ListType>()->getElementType()->kind() == c10::TypeKind::OptionalType;
+    if (!optional) {
+      c10::List<at::Tensor> list;
+      for (ValueId id : ids)
+        list.push_back(value(id));
+      stack_.emplace_back(std::move(list));
+      return;
+    }
+    c10::List<std::optional<at::Tensor>> list;
+    for (ValueId id : ids)
+      list.push_back(id == 0 ? std::nullopt : std::optional(value(id)));
+    stack_.emplace_back(std::move(list));
+  }
+
+  void takeResults(size_t row) {
+    const std::vector<ValueId> &ids = segment_.infos[row].results;
+    size_t next = 0;
+    for (c10::IValue &result : stack_) {
+      if (result.isTensor()) {
+        at::Tensor tensor = std::move(result).toTensor();
+        take(ids[next++], std::move(tensor));
+        continue;
+      }
+      std::vector<at::Tensor> items = result.toTensorVector();
+      result = c10::IValue();
+      for (at::Tensor &item : items)
+        take(ids[next++], std::move(item));
+    }
+  }
+
+  void take(ValueId id, at::Tensor tensor) {
+    bool isOperand = id == 0 || segment_.values[id].isLiveIn || values_[id].defined();
+    if (isOperand) // returned as it is, or written in place
+      return;
+    const SegmentValue &expected = segment_.values[id];
+    if (tensor.sizes() != c10::IntArrayRef(expected.metadata.sizes)) [[unlikely]]
+      GO_ASSERT(false, "a result's sizes are not the recorded ones");
+    values_[id] = run_.take(id, std::move(tensor));
+  }
+
+  const SegmentRun &run_;
+  const Segment &segment_;
+  std::vector<at::Tensor> values_;
+  std::vector<std::vector<ValueId>> dying_; // by row
+  torch::jit::Stack stack_;
+  StateScope state_;
+};
+
+} // namespace
+
+void replayRows(const SegmentRun &run) {
+  Replay replay(run);
+  for (size_t i = 0; i < run.rows; ++i)
+    replay.row(i);
+}
+
+} // namespace graphopt::capture

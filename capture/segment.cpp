@@ -1,0 +1,176 @@
+// Segments as values: their canonical form, comparison, cutting.
+#include "capture/segment.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace graphopt::capture {
+namespace {
+
+uint64_t mix(uint64_t hash, uint64_t word) {
+  hash ^= word + 0x9e3779b97f4a7c15ull + (hash << 6) + (hash >> 2);
+  return hash * 0xff51afd7ed558ccdull;
+}
+
+uint64_t hashOf(const Metadata &metadata, uint64_t hash) {
+  for (int64_t size : metadata.sizes)
+    hash = mix(hash, static_cast<uint64_t>(size));
+  for (int64_t stride : metadata.strides)
+    hash = mix(hash, static_cast<uint64_t>(stride));
+  hash = mix(hash, metadata.keys.raw_repr());
+  hash = mix(hash, static_cast<uint64_t>(metadata.dtype.toScalarType()));
+  return mix(hash, metadata.requiresGrad + 2u * metadata.isWrapped);
+}
+
+/// The live-ins, known by the end of the row, of the families that it writes.
+std::vector<ValueId> armedBy(const Segment &segment, const RowInfo &info, size_t valuesAfter) {
+  std::vector<ValueId> armed;
+  for (ValueId written : info.written)
+    for (ValueId id : segment.liveIns)
+      if (segment.values[id].family == segment.values[written].family &&
+          static_cast<size_t>(id) < valuesAfter && std::find(armed.begin(), armed.end(), id) == armed.end())
+        armed.push_back(id);
+  return armed;
+}
+
+bool isLate(const RowInfo &info, size_t word) {
+  return std::any_of(info.late.begin(), info.late.end(),
+                     [&](const LateScalar &late) { return late.word == word; });
+}
+
+/// Late scalars may differ between equal rows.
+bool sameRow(const Segment &a, const Segment &b, size_t i) {
+  const Row &x = a.rows[i], &y = b.rows[i];
+  const RowInfo &p = a.infos[i], &q = b.infos[i];
+  if (x.op != y.op || x.keys != y.keys || x.thread != y.thread || p.results != q.results ||
+      p.words.size() != q.words.size() || p.valuesBefore != q.valuesBefore)
+    return false;
+  for (size_t w = 0; w < p.words.size(); ++w)
+    if (p.words[w] != q.words[w] && !isLate(p, w))
+      return false;
+  return true;
+}
+
+bool sameValue(const SegmentValue &a, const SegmentValue &b) {
+  return a.isLiveIn == b.isLiveIn && a.family == b.family && a.metadata == b.metadata;
+}
+
+size_t valuesAfter(const Segment &segment, size_t row) {
+  return row + 1 < segment.infos.size() ? segment.infos[row + 1].valuesBefore : segment.values.size();
+}
+
+uint64_t hashOfRow(const Segment &segment, size_t i, uint64_t hash) {
+  const RowInfo &info = segment.infos[i];
+  hash = mix(hash, reinterpret_cast<uintptr_t>(segment.rows[i].op));
+  hash = mix(hash, segment.rows[i].keys);
+  hash = mix(hash, segment.rows[i].thread);
+  for (size_t w = 0; w < info.words.size(); ++w)
+    if (!isLate(info, w))
+      hash = mix(hash, info.words[w]);
+  for (size_t v = info.valuesBefore; v < valuesAfter(segment, i); ++v)
+    hash = hashOf(segment.values[v].metadata, hash);
+  return hash;
+}
+
+/// Takes rows from one segment into another, giving values new numbers in order of appearance.
+class Slicer {
+public:
+  explicit Slicer(const Segment &source) : source_(source), numbers_(source.values.size(), 0) {
+    result_.values.resize(1);
+    result_.settings = source.settings;
+    result_.device = source.device;
+  }
+
+  void take(const Row &row, const RowInfo &rowInfo) {
+    RowInfo info = rowInfo;
+    info.valuesBefore = result_.values.size();
+    for (uint32_t position : info.tensorWords)
+      info.words[position] = operandWord(valueOf(info.words[position]));
+    for (std::vector<ValueId> &operands : info.operands)
+      renumber(operands);
+    renumber(info.written);
+    for (ValueId &id : info.results)
+      id = number(id, false);
+    result_.infos.push_back(std::move(info));
+    result_.rows.push_back(row);
+  }
+
+  Segment finish() {
+    result_.settle();
+    return std::move(result_);
+  }
+
+private:
+  Word operandWord(ValueId old) {
+    bool isNew = old != 0 && numbers_[old] == 0;
+    return static_cast<Word>(number(old, true)) | (isNew ? kFirstUse : 0);
+  }
+  void renumber(std::vector<ValueId> &ids) {
+    for (ValueId &id : ids)
+      id = number(id, true);
+  }
+  ValueId number(ValueId old, bool isOperand) {
+    if (old == 0 || numbers_[old] != 0)
+      return numbers_[old];
+    auto id = static_cast<ValueId>(result_.values.size());
+    SegmentValue value = source_.values[old];
+    value.isLiveIn = isOperand;
+    ValueId &family = families_[value.family];
+    value.family = family == 0 ? family = id : family;
+    if (isOperand)
+      result_.liveIns.push_back(id);
+    result_.values.push_back(std::move(value));
+    return numbers_[old] = id;
+  }
+
+  const Segment &source_;
+  Segment result_;
+  std::vector<ValueId> numbers_; // by old number
+  std::unordered_map<ValueId, ValueId> families_;
+};
+
+} // namespace
+
+void Segment::settle() {
+  hash = settings;
+  writesLiveIns = false;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    RowInfo &info = infos[i];
+    info.prefixHash = hash;
+    info.armed = armedBy(*this, info, valuesAfter(*this, i));
+    rows[i].words = info.words.data();
+    rows[i].results = info.results.data();
+    rows[i].resultCount = static_cast<uint32_t>(info.results.size());
+    rows[i].writesLiveIn = !info.armed.empty();
+    writesLiveIns |= rows[i].writesLiveIn;
+    hash = hashOfRow(*this, i, hash);
+  }
+}
+
+bool samePrefix(const Segment &a, const Segment &b, size_t count) {
+  if (count > a.size() || count > b.size() || a.settings != b.settings)
+    return false;
+  if (count == 0)
+    return true;
+  if (a.infos[count - 1].prefixHash != b.infos[count - 1].prefixHash)
+    return false;
+  size_t values = valuesAfter(a, count - 1);
+  if (values != valuesAfter(b, count - 1))
+    return false;
+  for (size_t i = 0; i < count; ++i)
+    if (!sameRow(a, b, i))
+      return false;
+  return std::equal(a.values.begin(), a.values.begin() + static_cast<ptrdiff_t>(values), b.values.begin(),
+                    sameValue);
+}
+
+Segment slice(const Segment &segment, size_t begin, size_t end) {
+  Slicer slicer(segment);
+  for (size_t i = begin; i < end; ++i)
+    slicer.take(segment.rows[i], segment.infos[i]);
+  Segment result = slicer.finish();
+  result.border = end == segment.size() ? segment.border : "calls go different ways here";
+  return result;
+}
+
+} // namespace graphopt::capture

@@ -1,0 +1,101 @@
+// A segment: what the host called between two points where it needed a true value. Rows to compare later
+// calls with, and to run.
+//
+// Values are numbered in order of appearance; 0 is the undefined tensor. A value not made by the segment's
+// own rows is a live-in: an argument, a parameter, a result of an earlier segment, somebody else's tensor,
+// all alike: bound anew at each visit, by its first use. So a segment does not depend on how it was reached,
+// and two segments are the same exactly when their rows and their values' metadata are.
+#pragma once
+#include "capture/operator_facts.h"
+#include "capture/placeholder.h"
+#include "capture/settings.h"
+
+#include <ATen/core/ivalue.h>
+#include <c10/core/AutogradState.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <string>
+#include <vector>
+
+namespace graphopt::capture {
+
+/// Arguments of a call as words, compared one by one. A tensor is its value's number; a number its bits; a
+/// list its length and its items; a Scalar its kind and its bits.
+using Word = uint64_t;
+/// On a live-in's first use: any tensor with the right metadata may be bound.
+inline constexpr Word kFirstUse = 1ull << 40;
+inline constexpr Word kNoneWord = 0x7ff8'dead'0000'0001ull;
+inline ValueId valueOf(Word word) { return static_cast<ValueId>(word & 0xffff'ffffu); }
+
+/// The thread's state that decides what an operator does, packed; see ThreadProbe.
+using ThreadWord = uint32_t;
+
+/// What a match looks at, in one cache line.
+struct Row {
+  const void *op = nullptr; ///< address of the operator's name
+  uint64_t keys = 0;        ///< dispatch keys of the call, below ours
+  const Word *words = nullptr;
+  const ValueId *results = nullptr;
+  ThreadWord thread = 0;
+  uint32_t resultCount = 0;
+  bool isFactory = false;    ///< no tensor argument: its result is handed out with the only reference
+  bool writesLiveIn = false; ///< RowInfo::written
+  bool isRandom = false;
+  bool returnsSelf = false; ///< the first result is the first argument, written in place
+};
+
+struct LateScalar {
+  uint32_t word = 0;     ///< position among the row's words
+  uint32_t argument = 0; ///< schema position
+};
+
+/// The rest of a row.
+struct RowInfo {
+  std::optional<c10::OperatorHandle> op;
+  const OperatorFacts *facts = nullptr;
+  std::vector<Word> words;
+  std::vector<ValueId> results;               ///< 0: undefined
+  std::vector<c10::IValue> arguments;         ///< in schema order; tensors and lists of them are none
+  std::vector<std::vector<ValueId>> operands; ///< by argument: the tensors in it
+  std::vector<uint32_t> tensorWords;          ///< positions of the words that are values
+  std::vector<LateScalar> late;               ///< floats that may differ at each call
+  std::vector<ValueId> written;               ///< operands written
+  std::vector<ValueId> armed;                 ///< live-ins whose memory those writes change
+  size_t valuesBefore = 0;                    ///< values known before the row
+  uint64_t prefixHash = 0;                    ///< of all rows before this one
+  c10::impl::LocalDispatchKeySet keys{c10::impl::PODLocalDispatchKeySet{}}; ///< the thread's, without ours
+  c10::AutogradState autograd{false, false, false, false};
+  std::string module; ///< path, for people
+};
+
+struct SegmentValue {
+  Metadata metadata;
+  bool isLiveIn = false;
+  ValueId family = 0; ///< the first value with the same memory
+  std::string name;   ///< of a parameter or an argument; else empty
+  bool isParameter = false, isBuffer = false;
+};
+
+struct Segment {
+  std::vector<Row> rows;
+  std::vector<RowInfo> infos;       // one a row
+  std::vector<SegmentValue> values; // [0]: undefined
+  std::vector<ValueId> liveIns;     // in order of first use
+  SettingsId settings = 0;
+  c10::Device device{c10::kCPU}; ///< whose autocast state rows mean; else where most of it runs
+  bool writesLiveIns = false;
+  uint64_t hash = 0;  ///< of all rows
+  int number = 0;     ///< in the trace graph; for people
+  std::string border; ///< why it ended when it was recorded; empty: the call ended
+
+  size_t size() const { return rows.size(); }
+  /// Fills in what follows from infos and values: rows, hashes, the live-ins written.
+  void settle();
+};
+
+/// Equal rows [0, count) and metadata of the values in them.
+bool samePrefix(const Segment &a, const Segment &b, size_t count);
+/// Rows [begin, end) as a segment of its own: values made before `begin` become live-ins.
+Segment slice(const Segment &segment, size_t begin, size_t end);
+
+} // namespace graphopt::capture

@@ -1,0 +1,373 @@
+// Results are handed to the program as filled placeholders, under watch: where the program looks at one past
+// the dispatcher while recording, a later call will look too, and has to find a border at the same place.
+#include "capture/segment_recorder.h"
+
+#include "capture/keys.h"
+#include "capture/tensor_type.h"
+#include "capture/to_attr.h"
+#include "capture/words.h"
+#include "ir/effects.h"
+#include "ir/graph.h"
+#include "ir/op_table.h"
+
+#include <ATen/ops/empty.h>
+#include <graphopt/error.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+namespace graphopt::capture {
+namespace {
+
+const c10::StorageImpl *storageOf(const c10::TensorImpl &tensor) {
+  return tensor.unsafe_storage().unsafeGetStorageImpl();
+}
+
+/// Contents of an untrusted operator's operands, to find writes that its schema does not name.
+class ContentCheck {
+public:
+  ContentCheck(const OperatorFacts &facts, const torch::jit::Stack &stack) {
+    if (facts.isTrusted)
+      return;
+    for (size_t i = 0; i < facts.arguments.size(); ++i)
+      if (!facts.arguments[i].isWritten)
+        forEachTensor(stack[stack.size() - facts.arguments.size() + i], [&](const at::Tensor &tensor) {
+          if (tensor.defined() && tensor.layout() == c10::kStrided && tensor.has_storage())
+            before_.emplace_back(tensor, bytesOf(tensor));
+        });
+  }
+  bool changed() const {
+    return std::any_of(before_.begin(), before_.end(),
+                       [](const auto &item) { return bytesOf(item.first) != item.second; });
+  }
+
+  template <class F> static void forEachTensor(const c10::IValue &value, F &&f) {
+    if (value.isTensor())
+      f(value.toTensor());
+    else if (value.isList())
+      for (const c10::IValue &item : value.toListRef())
+        forEachTensor(item, f);
+  }
+
+private:
+  static std::vector<char> bytesOf(const at::Tensor &tensor) {
+    at::Tensor flat = tensor.detach().cpu().contiguous();
+    const auto *data = static_cast<const char *>(flat.const_data_ptr());
+    return {data, data + flat.nbytes()};
+  }
+  std::vector<std::pair<at::Tensor, std::vector<char>>> before_;
+};
+
+/// Positions, in schema order, of the tensor arguments that the operator writes though its schema does not
+/// say so.
+std::vector<size_t> hiddenWritesOf(const OperatorFacts &facts, const std::vector<c10::IValue> &arguments) {
+  const ir::AtenRow *row = ir::findAten(facts.name);
+  if (!row || std::string_view(row->writes).empty())
+    return {};
+  ir::Graph scratch("scratch");
+  std::vector<ir::Operand> operands;
+  std::vector<ir::NamedAttr> attrs;
+  std::vector<size_t> positions; // schema position of each operand
+  for (size_t i = 0; i < facts.arguments.size(); ++i) {
+    if (facts.arguments[i].role == ArgumentFacts::Role::Attr) {
+      attrs.push_back({facts.arguments[i].name, toAttr(arguments[i], *facts.arguments[i].type)});
+      continue;
+    }
+    positions.push_back(i);
+    ir::Value *value = scratch.declare(ir::Value::Kind::Input, scratch.freshName("x"), ir::Type());
+    operands.push_back(ir::Operand::of(value));
+  }
+  ir::Op *op = scratch.append(scratch.body(), ir::Op::Kind::Call, facts.name, operands, attrs);
+  std::vector<size_t> hidden;
+  for (size_t position : ir::hiddenWrites(*op))
+    hidden.push_back(positions.at(position));
+  return hidden;
+}
+
+} // namespace
+
+/// Writes an argument's words into a row.
+struct RecordingSink {
+  SegmentRecorder &recorder;
+  RowInfo &info;
+  size_t argument = 0;
+  bool bindsLate = false;
+
+  bool word(Word word) {
+    info.words.push_back(word);
+    return true;
+  }
+  bool real(double value) {
+    if (bindsLate && !isSpecialNumber(value))
+      info.late.push_back({static_cast<uint32_t>(info.words.size()), static_cast<uint32_t>(argument)});
+    return word(std::bit_cast<Word>(value));
+  }
+  bool tensor(c10::TensorImpl &tensor) {
+    bool isNew = false;
+    ValueId value = recorder.operand(tensor, isNew);
+    info.tensorWords.push_back(static_cast<uint32_t>(info.words.size()));
+    info.operands[argument].push_back(value);
+    return word(static_cast<Word>(value) | (isNew ? kFirstUse : 0));
+  }
+};
+
+SegmentRecorder::SegmentRecorder(PlaceholderOwner &owner, Namer namer, SettingsId settings)
+    : owner_(owner), namer_(std::move(namer)), isWritten_(1) {
+  segment_.values.resize(1);
+  segment_.settings = settings;
+}
+
+SegmentRecorder::~SegmentRecorder() {
+  for (auto &[impl, known] : known_)
+    if (auto alive = known.hold.lock(); alive && isPlaceholder(*alive)) {
+      auto &placeholder = static_cast<Placeholder &>(*alive);
+      if (placeholder.owner() == &owner_)
+        placeholder.watch(nullptr);
+    }
+}
+
+void SegmentRecorder::resume(const Segment &segment, size_t rows, const std::vector<at::Tensor> &tensors) {
+  size_t values = rows < segment.size() ? segment.infos[rows].valuesBefore : segment.values.size();
+  segment_ = segment;
+  segment_.rows.resize(rows);
+  segment_.infos.erase(segment_.infos.begin() + static_cast<ptrdiff_t>(rows), segment_.infos.end());
+  segment_.values.resize(values);
+  std::erase_if(segment_.liveIns, [&](ValueId id) { return static_cast<size_t>(id) >= values; });
+  isWritten_.assign(values, false);
+  for (const RowInfo &info : segment_.infos)
+    for (ValueId written : info.written)
+      isWritten_[segment_.values[written].family] = true;
+  for (size_t id = 1; id < values && id < tensors.size(); ++id)
+    if (tensors[id].defined()) {
+      if (!segment_.values[id].isLiveIn && isPlaceholder(*tensors[id].unsafeGetTensorImpl()))
+        static_cast<Placeholder &>(*tensors[id].unsafeGetTensorImpl()).watch(&owner_);
+      known_.emplace(
+          tensors[id].unsafeGetTensorImpl(),
+          Known{static_cast<ValueId>(id), c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>(
+                                              tensors[id].getIntrusivePtr())});
+    }
+}
+
+/// Looked for among the tensors: a storage's address alone may be a dead one's.
+ValueId SegmentRecorder::familyOf(const c10::StorageImpl *storage) const {
+  for (const auto &[impl, known] : known_)
+    if (storage && storageOf(*impl) == storage && !known.hold.expired())
+      return segment_.values[known.value].family;
+  return 0;
+}
+
+ValueId SegmentRecorder::declare(const at::Tensor &tensor, bool isLiveIn, ValueId family) {
+  auto id = static_cast<ValueId>(segment_.values.size());
+  SegmentValue value;
+  value.metadata = metadataOf(tensor);
+  value.isLiveIn = isLiveIn;
+  value.family = family == 0 ? id : family;
+  if (isLiveIn) {
+    Name name = namer_(tensor);
+    value.name = std::move(name.text);
+    value.isParameter = name.isParameter;
+    value.isBuffer = name.isBuffer;
+    segment_.liveIns.push_back(id);
+  }
+  if (!tensor.device().is_cpu() && segment_.device.is_cpu())
+    segment_.device = tensor.device();
+  segment_.values.push_back(std::move(value));
+  isWritten_.push_back(false);
+  known_.insert_or_assign(tensor.unsafeGetTensorImpl(),
+                          Known{id, c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>(
+                                        tensor.getIntrusivePtr())});
+  return id;
+}
+
+ValueId SegmentRecorder::operand(c10::TensorImpl &tensor, bool &isNew) {
+  if (&tensor == c10::UndefinedTensorImpl::singleton())
+    return 0;
+  auto it = known_.find(&tensor);
+  if (it != known_.end())
+    return it->second.value;
+  isNew = true;
+  at::Tensor self(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(&tensor));
+  return declare(self, true, familyOf(storageOf(tensor)));
+}
+
+void SegmentRecorder::encode(Row &row, RowInfo &info, const torch::jit::Stack &stack) {
+  const OperatorFacts &facts = *info.facts;
+  const c10::IValue *values = stack.data() + (stack.size() - facts.arguments.size());
+  info.operands.resize(facts.arguments.size());
+  RecordingSink sink{*this, info};
+  WordReader<RecordingSink> reader(sink);
+  for (size_t i = 0; i < facts.arguments.size(); ++i) {
+    const ArgumentFacts &argument = facts.arguments[i];
+    bool isTensor = argument.role != ArgumentFacts::Role::Attr;
+    sink.argument = i;
+    sink.bindsLate = argument.bindsLate;
+    bool isEncoded = reader.boxed(values[i], isTensor, argument.isNumber);
+    GO_ASSERT(isEncoded, "an argument without words: " + facts.name + " " + argument.name);
+    bool isGivenList = isTensor && values[i].isList(); // which a missing one is not
+    info.arguments.push_back(isTensor ? (isGivenList ? c10::IValue(true) : c10::IValue()) : values[i]);
+  }
+  row.isFactory =
+      std::all_of(info.operands.begin(), info.operands.end(), [](const auto &ids) { return ids.empty(); });
+}
+
+void SegmentRecorder::takeWrites(RowInfo &info) {
+  const OperatorFacts &facts = *info.facts;
+  auto write = [&](size_t argument) {
+    for (ValueId id : info.operands[argument])
+      if (id != 0)
+        info.written.push_back(id);
+  };
+  for (size_t i = 0; i < facts.arguments.size(); ++i)
+    if (facts.arguments[i].isWritten)
+      write(i);
+  for (size_t position : hiddenWritesOf(facts, info.arguments))
+    write(position);
+}
+
+/// Written tensors keep what the program may ask of them without an operator.
+std::string SegmentRecorder::checkWritten(const RowInfo &info) const {
+  for (const auto &[impl, known] : known_) {
+    bool isWritten = std::any_of(info.written.begin(), info.written.end(), [&](ValueId id) {
+      return segment_.values[id].family == segment_.values[known.value].family;
+    });
+    if (!isWritten || known.hold.expired())
+      continue;
+    const SegmentValue &value = segment_.values[known.value];
+    if (impl->requires_grad() != value.metadata.requiresGrad)
+      return "writes a tensor that gets a history by it";
+    if (!matches(value.metadata, *impl))
+      return "changes the sizes or the memory of its argument";
+  }
+  return "";
+}
+
+ValueId SegmentRecorder::takeResult(const RowInfo &info, at::Tensor &tensor, std::string &trouble) {
+  if (!tensor.defined())
+    return 0;
+  auto it = known_.find(tensor.unsafeGetTensorImpl());
+  if (it != known_.end())
+    return it->second.value;
+  std::string layout = unsupportedLayout(tensor);
+  if (!layout.empty() || !tensor.unsafeGetTensorImpl()->unsafe_storage()) {
+    trouble = layout.empty() ? "a result without memory" : layout;
+    return 0;
+  }
+  if (tensor.use_count() > 1) {
+    trouble = "a result that somebody else holds";
+    return 0;
+  }
+  ValueId family = familyOf(storageOf(*tensor.unsafeGetTensorImpl()));
+  bool mayBeView = std::any_of(info.operands.begin(), info.operands.end(), [&](const auto &ids) {
+    return std::any_of(ids.begin(), ids.end(), [&](ValueId id) { return id != 0; });
+  });
+  tensor = Placeholder::adopt(std::move(tensor), static_cast<ValueId>(segment_.values.size()), owner_);
+  return declare(tensor, false, mayBeView ? family : 0);
+}
+
+std::string SegmentRecorder::takeResults(RowInfo &info, torch::jit::Stack *stack) {
+  std::string trouble;
+  auto take = [&](at::Tensor tensor) {
+    info.results.push_back(takeResult(info, tensor, trouble));
+    return tensor;
+  };
+  size_t count = info.facts->returns;
+  for (size_t i = stack->size() - count; i < stack->size(); ++i) {
+    c10::IValue &value = (*stack)[i];
+    if (value.isTensor()) {
+      value = take(std::move(value).toTensor());
+    } else if (value.isTensorList()) {
+      c10::List<at::Tensor> taken;
+      std::vector<at::Tensor> items = value.toTensorVector();
+      value = c10::IValue(); // the list held them
+      for (at::Tensor &item : items)
+        taken.push_back(take(std::move(item)));
+      value = std::move(taken);
+    } else if (!value.isNone()) {
+      trouble = "returns plain values beside tensors";
+    }
+  }
+  return trouble;
+}
+
+void SegmentRecorder::rollBack(size_t values) {
+  std::erase_if(known_, [&](const auto &entry) { return static_cast<size_t>(entry.second.value) >= values; });
+  std::erase_if(segment_.liveIns, [&](ValueId id) { return static_cast<size_t>(id) >= values; });
+  segment_.values.resize(values);
+  isWritten_.resize(values);
+}
+
+std::string SegmentRecorder::add(const c10::OperatorHandle &op, const OperatorFacts &facts,
+                                 c10::DispatchKeySet keys, ThreadWord thread, torch::jit::Stack *stack,
+                                 std::string module) {
+  size_t before = segment_.values.size();
+  Row row;
+  RowInfo info;
+  info.op = op;
+  info.facts = &facts;
+  info.valuesBefore = before;
+  info.module = std::move(module);
+  c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
+  c10::impl::PODLocalDispatchKeySet pod{};
+  pod.set_included(local.included_.remove(kCaptureHigh));
+  pod.set_excluded(local.excluded_);
+  info.keys = c10::impl::LocalDispatchKeySet(pod);
+  info.autograd = c10::AutogradState::get_tls_state();
+  row.op = &op.operator_name();
+  row.keys = keys.raw_repr();
+  row.thread = thread;
+  row.isRandom = facts.isRandom;
+  encode(row, info, *stack);
+  takeWrites(info);
+  ContentCheck contents(facts, *stack);
+  try {
+    op.redispatchBoxed(keys, stack);
+  } catch (...) {
+    rollBack(before);
+    throw;
+  }
+  std::string trouble = contents.changed() ? "writes an operand that its schema does not name" : "";
+  if (trouble.empty())
+    trouble = checkWritten(info);
+  if (trouble.empty())
+    trouble = takeResults(info, stack);
+  if (!trouble.empty()) {
+    rollBack(before);
+    return trouble;
+  }
+  for (ValueId written : info.written)
+    isWritten_[segment_.values[written].family] = true;
+  if (std::optional<c10::DeviceType> device = autocastDevice(keys);
+      device && *device != segment_.device.type())
+    segment_.device = c10::Device(*device);
+  segment_.rows.push_back(row);
+  segment_.infos.push_back(std::move(info));
+  return "";
+}
+
+bool SegmentRecorder::isPending(const c10::TensorImpl &tensor) const {
+  auto it = known_.find(&tensor);
+  if (it == known_.end())
+    return false;
+  const SegmentValue &value = segment_.values[it->second.value];
+  return !value.isLiveIn || isWritten_[value.family];
+}
+
+bool SegmentRecorder::isMadeHere(const c10::TensorImpl &tensor) const {
+  auto it = known_.find(&tensor);
+  return it != known_.end() && !segment_.values[segment_.values[it->second.value].family].isLiveIn;
+}
+
+size_t SegmentRecorder::ownersOf(const c10::StorageImpl *storage) const {
+  return static_cast<size_t>(std::count_if(known_.begin(), known_.end(), [&](const auto &entry) {
+    return storageOf(*entry.first) == storage && !entry.second.hold.expired();
+  }));
+}
+
+Segment SegmentRecorder::finish(std::string border) {
+  segment_.border = std::move(border);
+  segment_.settle();
+  return std::move(segment_);
+}
+
+} // namespace graphopt::capture

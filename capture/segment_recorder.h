@@ -1,0 +1,65 @@
+// Runs operators and writes them down as rows of a new segment.
+#pragma once
+#include "capture/segment.h"
+#include "capture/thread_probe.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+namespace graphopt::capture {
+
+class SegmentRecorder {
+public:
+  struct Name {
+    std::string text;
+    bool isParameter = false, isBuffer = false;
+  };
+  using Namer = std::function<Name(const at::Tensor &)>;
+  /// `owner` hears of accesses to results while the segment is being recorded.
+  SegmentRecorder(PlaceholderOwner &owner, Namer namer, SettingsId settings);
+  ~SegmentRecorder();
+
+  /// Goes on after the first rows of a segment, which have run: `tensors` has, by value, the tensors of those
+  /// values that are still to be met.
+  void resume(const Segment &segment, size_t rows, const std::vector<at::Tensor> &tensors);
+  /// Runs the operator and adds its row. Empty, or why it is none: the operator has run, and the segment ends
+  /// before it. Errors of the operator pass through and leave no row.
+  std::string add(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
+                  ThreadWord thread, torch::jit::Stack *stack, std::string module);
+  /// Whether the tensor was made or written by the rows.
+  bool isPending(const c10::TensorImpl &tensor) const;
+  /// Tensors known here, alive, that hold the same memory.
+  size_t ownersOf(const c10::StorageImpl *storage) const;
+  bool knows(const c10::TensorImpl &tensor) const { return known_.contains(&tensor); }
+  bool isMadeHere(const c10::TensorImpl &tensor) const;
+  size_t size() const { return segment_.rows.size(); }
+  const Segment &segment() const { return segment_; }
+  /// The segment; the recorder is done.
+  Segment finish(std::string border);
+
+private:
+  struct Known {
+    ValueId value;
+    c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> hold; // keeps the address unique
+  };
+  friend struct RecordingSink;
+  ValueId operand(c10::TensorImpl &tensor, bool &isNew);
+  ValueId declare(const at::Tensor &tensor, bool isLiveIn, ValueId family);
+  ValueId familyOf(const c10::StorageImpl *storage) const;
+  void encode(Row &row, RowInfo &info, const torch::jit::Stack &stack);
+  void takeWrites(RowInfo &info);
+  std::string takeResults(RowInfo &info, torch::jit::Stack *stack);
+  ValueId takeResult(const RowInfo &info, at::Tensor &tensor, std::string &trouble);
+  std::string checkWritten(const RowInfo &info) const;
+  void rollBack(size_t values);
+
+  PlaceholderOwner &owner_;
+  Namer namer_;
+  Segment segment_;
+  std::unordered_map<const c10::TensorImpl *, Known> known_;
+  std::vector<bool> isWritten_; // by value: family
+};
+
+} // namespace graphopt::capture

@@ -1,0 +1,143 @@
+// LibTorch keeps its switches in one object, at::Context, and tells nobody when one changes. Looking for a
+// change compares that object's bytes with a copy; only when they differ are the switches themselves read, so
+// a byte that means nothing (a lazily made member) costs one look and no more.
+#include "capture/settings.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <c10/core/DefaultDtype.h>
+#include <graphopt/error.h>
+
+#include <cstring>
+#include <mutex>
+
+namespace graphopt::capture {
+namespace {
+
+/// A switch: how to read and how to set it, as a number.
+struct Switch {
+  int (*get)(at::Context &);
+  void (*set)(at::Context &, int);
+};
+
+constexpr Switch kSwitches[] = {
+    {[](at::Context &c) { return c.deterministicAlgorithms() + 2 * c.deterministicAlgorithmsWarnOnly(); },
+     [](at::Context &c, int v) { c.setDeterministicAlgorithms(v & 1, v & 2); }},
+    {[](at::Context &c) { return int(c.deterministicFillUninitializedMemory()); },
+     [](at::Context &c, int v) { c.setDeterministicFillUninitializedMemory(v); }},
+    {[](at::Context &c) { return int(c.userEnabledCuDNN()); },
+     [](at::Context &c, int v) { c.setUserEnabledCuDNN(v); }},
+    {[](at::Context &c) { return int(c.benchmarkCuDNN()); },
+     [](at::Context &c, int v) { c.setBenchmarkCuDNN(v); }},
+    {[](at::Context &c) { return int(c.deterministicCuDNN()); },
+     [](at::Context &c, int v) { c.setDeterministicCuDNN(v); }},
+    {[](at::Context &c) { return int(c.userEnabledMkldnn()); },
+     [](at::Context &c, int v) { c.setUserEnabledMkldnn(v); }},
+    {[](at::Context &c) { return int(c.deterministicMkldnn()); },
+     [](at::Context &c, int v) { c.setDeterministicMkldnn(v); }},
+    {[](at::Context &c) { return int(c.userEnabledNNPACK()); },
+     [](at::Context &c, int v) { c.setUserEnabledNNPACK(v); }},
+    {[](at::Context &c) { return int(c.userEnabledFlashSDP()); },
+     [](at::Context &c, int v) { c.setSDPUseFlash(v); }},
+    {[](at::Context &c) { return int(c.userEnabledMemEfficientSDP()); },
+     [](at::Context &c, int v) { c.setSDPUseMemEfficient(v); }},
+    {[](at::Context &c) { return int(c.userEnabledMathSDP()); },
+     [](at::Context &c, int v) { c.setSDPUseMath(v); }},
+    {[](at::Context &c) { return int(c.userEnabledCuDNNSDP()); },
+     [](at::Context &c, int v) { c.setSDPUseCuDNN(v); }},
+    {[](at::Context &c) { return int(c.userEnabledOverrideableSDP()); },
+     [](at::Context &c, int v) { c.setSDPUseOverrideable(v); }},
+    {[](at::Context &c) { return int(c.allowFP16BF16ReductionMathSDP()); },
+     [](at::Context &c, int v) { c.setAllowFP16BF16ReductionMathSDP(v); }},
+    {[](at::Context &c) { return int(c.float32MatmulPrecision()); },
+     [](at::Context &c, int v) {
+       constexpr const char *words[] = {"highest", "high", "medium"};
+       c.setFloat32MatmulPrecision(words[v]);
+     }},
+    {[](at::Context &c) { return int(c.allowTF32CuDNN()); },
+     [](at::Context &c, int v) { c.setAllowTF32CuDNN(v); }},
+    {[](at::Context &c) { return int(c.allowFP16ReductionCuBLAS()); },
+     [](at::Context &c, int v) { c.setAllowFP16ReductionCuBLAS(v != 2, v == 0); }},
+    {[](at::Context &c) { return int(c.allowBF16ReductionCuBLAS()); },
+     [](at::Context &c, int v) { c.setAllowBF16ReductionCuBLAS(v != 2, v == 0); }},
+    {[](at::Context &c) { return int(c.allowFP16AccumulationCuBLAS()); },
+     [](at::Context &c, int v) { c.setAllowFP16AccumulationCuBLAS(v); }},
+    {[](at::Context &) { return at::get_num_threads(); },
+     [](at::Context &, int v) { at::set_num_threads(v); }},
+    {[](at::Context &) { return int(c10::get_default_dtype_as_scalartype()); },
+     [](at::Context &, int v) {
+       c10::set_default_dtype(c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(v)));
+     }},
+};
+constexpr size_t kCount = std::size(kSwitches);
+
+using Values = std::array<int, kCount>;
+
+Values read() {
+  Values values;
+  for (size_t i = 0; i < kCount; ++i)
+    values[i] = kSwitches[i].get(at::globalContext());
+  return values;
+}
+
+struct Known {
+  std::mutex mutex;
+  std::vector<Values> all;
+};
+Known &known() {
+  static Known &one = *new Known;
+  return one;
+}
+
+SettingsId numberOf(const Values &values) {
+  std::lock_guard lock(known().mutex);
+  auto &all = known().all;
+  for (size_t i = 0; i < all.size(); ++i)
+    if (all[i] == values)
+      return static_cast<SettingsId>(i);
+  all.push_back(values);
+  return static_cast<SettingsId>(all.size() - 1);
+}
+
+void apply(SettingsId id) {
+  Values wanted;
+  {
+    std::lock_guard lock(known().mutex);
+    wanted = known().all.at(id);
+  }
+  const Values now = read();
+  for (size_t i = 0; i < kCount; ++i)
+    if (wanted[i] != now[i])
+      kSwitches[i].set(at::globalContext(), wanted[i]);
+}
+
+const void *contextBytes() { return static_cast<const void *>(&at::globalContext()); }
+
+} // namespace
+
+SettingsProbe::SettingsProbe() : bytes_(sizeof(at::Context)) { readAgain(); }
+
+bool SettingsProbe::isUnchanged() const {
+  return threads_ == at::get_num_threads() && dtype_ == c10::get_default_dtype_as_scalartype() &&
+         std::memcmp(bytes_.data(), contextBytes(), bytes_.size()) == 0;
+}
+
+SettingsId SettingsProbe::readAgain() {
+  id_ = numberOf(read());
+  threads_ = at::get_num_threads();
+  dtype_ = c10::get_default_dtype_as_scalartype();
+  std::memcpy(bytes_.data(), contextBytes(), bytes_.size());
+  return id_;
+}
+
+SettingsOf::SettingsOf(SettingsId id, SettingsId now) : wanted_(id), before_(now) {
+  if (wanted_ != before_)
+    apply(wanted_);
+}
+
+SettingsOf::~SettingsOf() {
+  if (wanted_ != before_)
+    apply(before_);
+}
+
+} // namespace graphopt::capture
