@@ -56,7 +56,7 @@ void runInVariant(const Trap &trap, Trial &run) {
 const std::vector<Mode> &modes() {
   static const std::vector<Mode> all{
       {"disabled", {.disable = true}, /*replays=*/false},
-      {"shadow", {}, /*replays=*/true},
+      {"shadow", {.strict = true}, /*replays=*/true},
   };
   return all;
 }
@@ -163,8 +163,9 @@ Trial::Totals Trial::totals() const {
   Totals sum;
   for (const auto &explain : explains_) {
     const Explanation explanation = explain();
-    sum.calls += explanation.counters.calls;
     sum.failures += explanation.counters.failures;
+    sum.matched += explanation.shadow.shadowedOperators;
+    sum.news += explanation.shadow.recordings + explanation.shadow.divergences;
   }
   return sum;
 }
@@ -176,6 +177,11 @@ std::vector<std::string> Trial::brokenPromises() const {
   const Totals sum = totals();
   if (sum.failures)
     broken.push_back(fmt::format("{} calls failed inside graphopt", sum.failures));
+  if (sum.matched == 0 && !unmatched_)
+    broken.push_back("no operator was matched: the trap has shown nothing");
+  if (steady_ && sum.news > afterSecond_.news)
+    broken.push_back(
+        fmt::format("after the second call {} more recordings or divergences", sum.news - afterSecond_.news));
   return broken;
 }
 

@@ -171,7 +171,7 @@ private:
     std::function<Tensor()> get;
   };
   struct Totals {
-    uint64_t calls = 0, failures = 0, matched = 0, unsteady = 0;
+    uint64_t failures = 0, matched = 0, news = 0;
   };
 
   const CompileOptions *options() const { return mode_ ? &mode_->options : nullptr; }
