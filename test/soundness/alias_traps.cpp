@@ -83,12 +83,14 @@ TRAP(Alias, TwoWindowsOfOneBase) {
 
 TRAP(Alias, TwoWindowsOnlyRead) {
   Tensor base = run.randn({16});
-  auto f = run.compile([](Tensor x, Tensor y) { return Tensors{x * y, x.view({2, 2}), y.slice(0, 1)}; });
+  auto f = run.compile([](Tensor x, Tensor y) {
+    Tensor z = x * 2;
+    return Tensors{z * y, x.view({2, 2}), y.slice(0, 1)};
+  });
   run.calls([&](int call) {
     const int64_t i = call % 3, j = call * 5 % 7;
     Tensors z = f(run.in("x", base.slice(0, i, i + 4)), run.in("y", base.slice(0, j, j + 4)));
     run.see("z", z);
-    run.see("offset", z[2].storage_offset());
   });
 }
 

@@ -175,8 +175,8 @@ TRAP(Error, IndexOutOfRangeCaughtInside) {
   auto f = run.compile([](Tensor x, Tensor index) {
     Tensor y = x * 2;
     try {
-      y = y.gather(0, index);
-      return y.sum().item<float>() > 0 ? y : -y; // the border is inside of the try block
+      Tensor z = y.gather(0, index);
+      return z.sum().item<float>() > 0 ? z : -z; // the border is inside of the try block
     } catch (const c10::Error &) {
       return y * 100;
     }

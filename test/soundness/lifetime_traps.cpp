@@ -124,14 +124,17 @@ TRAP(Lifetime, ResultsAreLetGo) {
 }
 
 TRAP(Lifetime, StateThatWasReplacedIsLetGo) {
-  auto freed = std::make_shared<int>(0);
-  auto state = std::make_shared<Tensor>();
+  auto state = std::make_shared<Tensor>(torch::ones({3}));
   auto f = run.compile([state](Tensor x) { return x * *state; });
   run.calls([&](int) {
     const at::NoGradGuard noGrad;
-    *state = counted(run.randn({3}), freed);
+    const Weak before(state->getIntrusivePtr());
+    *state = run.randn({3});
+    run.see("expired before the call", before.expired());
+    const Weak used(state->getIntrusivePtr());
     run.see("y", f(run.randn({3})));
-    run.see("freed", *freed);
+    *state = torch::ones({3});
+    run.see("expired", used.expired());
   });
 }
 
