@@ -11,6 +11,7 @@
 
 #include "capture/keys.h"
 #include "capture/matching.h"
+#include "capture/operands.h"
 #include "capture/tensor_type.h"
 
 #include <graphopt/error.h>
@@ -31,24 +32,6 @@ const c10::StorageImpl *storageOf(const c10::TensorImpl &tensor) {
 
 /// Something that differs from thread to thread.
 const void *threadToken() { return &currentFrame; }
-
-template <class F> void forEachTensor(const c10::IValue &value, F &&f) {
-  if (value.isTensor()) {
-    if (value.toTensor().defined())
-      f(*value.toTensor().unsafeGetTensorImpl());
-  } else if (value.isList()) {
-    for (const c10::IValue &item : value.toListRef())
-      forEachTensor(item, f);
-  }
-}
-
-/// The tensors among the operator's own arguments; `f(impl, argument)`.
-template <class F> void forEachOperand(const OperatorFacts &facts, const torch::jit::Stack &stack, F &&f) {
-  const c10::IValue *values = stack.data() + (stack.size() - facts.arguments.size());
-  for (size_t i = 0; i < facts.arguments.size(); ++i)
-    if (facts.arguments[i].role != ArgumentFacts::Role::Attr)
-      forEachTensor(values[i], [&](c10::TensorImpl &impl) { f(impl, facts.arguments[i]); });
-}
 
 bool hasGenerator(const OperatorFacts &facts, const torch::jit::Stack &stack) {
   const c10::IValue *values = stack.data() + (stack.size() - facts.arguments.size());
@@ -115,34 +98,32 @@ bool Frame::isPending(const c10::TensorImpl &tensor) const {
     return recorder_->isPending(tensor);
   if (isPromised(tensor))
     return true;
-  return std::any_of(armed_.begin(), armed_.end(), [&](const at::Tensor &armed) {
-    return storageOf(*armed.unsafeGetTensorImpl()) == storageOf(tensor);
+  return std::any_of(written_.begin(), written_.end(), [&](const at::Tensor &written) {
+    return storageOf(*written.unsafeGetTensorImpl()) == storageOf(tensor);
   });
 }
 
-void Frame::onAccess(const Placeholder *placeholder) {
-  bool otherThread = threadToken_ != threadToken();
-  if (otherThread || (state_ == State::Idle && placeholder && !placeholder->isFilled())) {
-    if (!placeholder || placeholder->isFilled())
-      return;
+void Frame::onAccess(const c10::TensorImpl &tensor) {
+  bool isOurs = threadToken_ == threadToken() && state_ != State::Idle;
+  if (!isOurs && isPromised(tensor))
     userError(
         "a tensor of a compiled call that is still running is read by another thread: its values are not "
-        "computed yet; read one of its elements, or call graphopt's code, on the calling thread first");
-  }
-  if (isRunning_)
+        "computed yet; read one of its elements on the calling thread first");
+  if (!isOurs || isRunning_)
     return;
   c10::impl::ExcludeDispatchKeyGuard off(kCaptureHigh);
   settle("the program reads a tensor's memory");
-  if (!placeholder)
-    return;
-  GO_ASSERT(placeholder->isFilled(), "a placeholder that no pending row makes");
-  const_cast<Placeholder *>(placeholder)->watch(nullptr);
-  // It may keep the pointer and use it at any later point of the call.
-  hostMemory_.emplace_back(placeholder->unsafe_storage().getWeakStorageImpl());
+  if (isPromised(tensor))
+    userError("a tensor of a compiled call is read that no operator of it computes any more");
+  // The program may keep the pointer and use it at any later point of the call.
+  hostMemory_.emplace_back(tensor.unsafe_storage().getWeakStorageImpl());
 }
 
-void Frame::onFreed(ValueId value) {
-  if (active_ && static_cast<size_t>(value) < active_->slots.size() && !active_->placeholders[value])
+void Frame::onFreed(const Placeholder &placeholder) {
+  if (recorder_)
+    recorder_->forget(placeholder);
+  auto value = static_cast<size_t>(placeholder.value());
+  if (active_ && value < active_->slots.size() && active_->slots[value].impl == &placeholder)
     active_->slots[value] = {};
 }
 
@@ -205,11 +186,9 @@ void Frame::enter(Activation &activation) {
 }
 
 void Frame::leave() {
-  for (ValueId value : bound_) {
-    slots_[value] = {};
-    active_->tensors[value] = at::Tensor();
-  }
-  bound_.clear();
+  written_.clear();
+  boundBefore_ = scalarsBefore_ = 0;
+  undo();
   scalars_.clear();
   active_ = nullptr;
   slots_ = nullptr;
@@ -253,6 +232,7 @@ bool Frame::bind(ValueId value, c10::TensorImpl &tensor) {
   }
   if (!shiftFamily(expected.family, tensor.storage_offset() - expected.metadata.offset))
     return false;
+  watchTensor(tensor, *this); // the program may touch its memory while rows that read it are pending
   slots_[value].set(&tensor);
   active_->tensors[value] =
       at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(&tensor));
@@ -275,46 +255,33 @@ bool Frame::bindScalar(const Word *word, double value) {
 
 void Frame::undo() {
   while (bound_.size() > boundBefore_) {
-    slots_[bound_.back()] = {};
-    active_->tensors[bound_.back()] = at::Tensor();
+    ValueId value = bound_.back();
+    unwatchTensor(*slots_[value].impl);
+    slots_[value] = {};
+    active_->tensors[value] = at::Tensor();
     bound_.pop_back();
   }
   scalars_.resize(scalarsBefore_);
 }
 
-/// A pending write has to be noticed by whoever reads the memory meanwhile. Possible when only the bound
-/// tensors hold it.
-bool Frame::arm(const RowInfo &info) {
+/// A pending write has to be noticed by whoever reads the memory meanwhile: possible when only the bound
+/// tensors, all of them watched, hold it.
+bool Frame::admitsWrites(const RowInfo &info) {
   for (ValueId value : info.armed) {
     c10::TensorImpl &impl = *slots_[value].impl;
     size_t owners = 0;
     for (ValueId other : bound_)
       owners += storageOf(*slots_[other].impl) == storageOf(impl);
-    bool isArmed = std::any_of(armed_.begin(), armed_.end(), [&](const at::Tensor &tensor) {
+    bool isKnown = std::any_of(written_.begin(), written_.end(), [&](const at::Tensor &tensor) {
       return tensor.unsafeGetTensorImpl() == &impl;
     });
-    if (isArmed)
+    if (isKnown)
       continue;
-    if (impl.unsafe_storage().use_count() > owners)
+    if (impl.unsafe_storage().use_count() > owners || !watchTensor(impl, *this))
       return false;
-    if (isPlaceholder(impl))
-      static_cast<Placeholder &>(impl).watch(this);
-    else if (!watchTensor(impl))
-      return false;
-    armed_.push_back(active_->tensors[value]);
+    written_.push_back(active_->tensors[value]);
   }
   return true;
-}
-
-void Frame::disarm() {
-  for (const at::Tensor &tensor : armed_) {
-    c10::TensorImpl &impl = *tensor.unsafeGetTensorImpl();
-    if (isPlaceholder(impl))
-      static_cast<Placeholder &>(impl).watch(nullptr);
-    else
-      unwatchTensor(impl);
-  }
-  armed_.clear();
 }
 
 namespace {
@@ -343,7 +310,7 @@ bool Frame::admitsDraw(const OperatorFacts &facts, const torch::jit::Stack &stac
 bool Frame::acceptEffects(const Row &row) {
   const Segment &segment = active_->node->segment;
   const RowInfo &info = segment.infos[matched_];
-  if (row.writesLiveIn && !arm(info))
+  if (row.writesLiveIn && !admitsWrites(info))
     return false;
   return !row.isRandom || random_.admits(segment.values[aboutValue(info)].metadata.device);
 }
@@ -418,6 +385,20 @@ void Frame::runDirectly(const c10::OperatorHandle &op, c10::DispatchKeySet keys,
   op.redispatchBoxed(keys, stack);
 }
 
+/// To memory of the program's.
+bool Frame::anyWritePending() const {
+  return state_ == State::Record ? recorder_->writesLiveIns() : !written_.empty();
+}
+
+void Frame::runOpen(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
+  c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
+  c10::impl::PODLocalDispatchKeySet open{};
+  open.set_included(local.included_);
+  open.set_excluded(local.excluded_.remove(kCaptureHigh));
+  c10::impl::ForceDispatchKeyGuard guard{c10::impl::LocalDispatchKeySet(open)};
+  op.redispatchBoxed(keys, stack);
+}
+
 bool Frame::anyPending(const OperatorFacts &facts, const torch::jit::Stack &stack) const {
   bool any = false;
   forEachOperand(facts, stack,
@@ -436,7 +417,8 @@ bool Frame::mayRunAtOnce(const OperatorFacts &facts, const torch::jit::Stack &st
     allNumbers &= impl.dim() == 0 && impl.device().is_cpu() && !impl.requires_grad();
     hostMemory |= !isPromised(impl) && isHostMemory(impl);
   });
-  return any && (allNumbers || hostMemory) && !anyPending(facts, stack);
+  // Host memory may be another tensor's under another name: a pending write could be to it.
+  return any && (allNumbers || (hostMemory && !anyWritePending())) && !anyPending(facts, stack);
 }
 
 std::string Frame::whyNow(const OperatorFacts &facts, c10::DispatchKeySet keys,
@@ -462,6 +444,7 @@ std::string Frame::whyNow(const OperatorFacts &facts, c10::DispatchKeySet keys,
   bool masksIndex = hasMask && facts.base.find("index") != std::string::npos && facts.base != "index_select";
   if (facts.sizesFromData || masksIndex)
     return "sizes follow from values";
+  onlyIfPending &= !isHost || (!facts.isWrite && !anyWritePending());
   if (isHost)
     return "reads or writes memory that the host may overwrite";
   onlyIfPending = false;
@@ -471,6 +454,10 @@ std::string Frame::whyNow(const OperatorFacts &facts, c10::DispatchKeySet keys,
     return "an operand that is not a plain strided tensor";
   if (isShared)
     return "writes memory that other tensors hold";
+  if (facts.isOpaque)
+    return "it is outside of aten, where schemas need not say all: define it with at::Tag::pt2_compliant_tag "
+           "when it "
+           "reads and writes nothing but its arguments";
   if (hasGenerator(facts, stack))
     return "draws from a generator of its own, or takes an object";
   if (keys.has(c10::DispatchKey::AutocastCPU) && keys.has(c10::DispatchKey::AutocastCUDA))
@@ -480,6 +467,10 @@ std::string Frame::whyNow(const OperatorFacts &facts, c10::DispatchKeySet keys,
 
 void Frame::slowCall(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
                      torch::jit::Stack *stack) {
+  if (facts.isComposite) { // host code under an operator's name: what it calls is checked instead
+    runOpen(op, keys, stack);
+    return;
+  }
   if (facts.isMetadata || mayRunAtOnce(facts, *stack)) {
     runDirectly(op, keys, stack);
     return;

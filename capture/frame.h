@@ -93,8 +93,8 @@ public:
 
   // OperatorSink, PlaceholderOwner, HookListener
   void onCall(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) override;
-  void onAccess(const Placeholder *placeholder) override;
-  void onFreed(ValueId value) override;
+  void onAccess(const c10::TensorImpl &tensor) override;
+  void onFreed(const Placeholder &placeholder) override;
   void onQuestion(const c10::TensorImpl &impl) override;
   void onWholeState() override;
 
@@ -109,14 +109,17 @@ public:
   struct Slot {
     c10::TensorImpl *impl = nullptr;
     const c10::AutogradMetaInterface *meta = nullptr;
+    const c10::StorageImpl *storage = nullptr; // null: promised
     bool isLeafWithGrad = false;
     void set(c10::TensorImpl *tensor) {
       impl = tensor;
+      storage = tensor->unsafe_storage().unsafeGetStorageImpl();
       meta = autogradMeta(std::as_const(*tensor));
       isLeafWithGrad = meta && static_cast<const torch::autograd::AutogradMeta *>(meta)->requires_grad_;
     }
     bool is(const c10::TensorImpl &tensor) const {
-      if (impl != &tensor || meta != autogradMeta(tensor))
+      if (impl != &tensor || meta != autogradMeta(tensor) ||
+          storage != tensor.unsafe_storage().unsafeGetStorageImpl())
         return false;
       return !meta ||
              static_cast<const torch::autograd::AutogradMeta *>(meta)->requires_grad_ == isLeafWithGrad;
@@ -175,12 +178,14 @@ private:
   void record(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
               torch::jit::Stack *stack);
   void runDirectly(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack);
+  void runOpen(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack);
   at::Tensor make(const Row &row, ValueId value);
   bool acceptEffects(const Row &row);
-  bool arm(const RowInfo &info);
+  bool admitsWrites(const RowInfo &info);
   bool shiftFamily(ValueId family, int64_t shift);
   bool isHostMemory(const c10::TensorImpl &tensor);
   bool isPending(const c10::TensorImpl &tensor) const;
+  bool anyWritePending() const;
   bool anyPending(const OperatorFacts &facts, const torch::jit::Stack &stack) const;
   bool mayRunAtOnce(const OperatorFacts &facts, const torch::jit::Stack &stack);
   std::string whyNow(const OperatorFacts &facts, c10::DispatchKeySet keys, const torch::jit::Stack &stack,
@@ -194,7 +199,6 @@ private:
   std::vector<uint8_t> findWanted(bool &edgesTaken);
   void dropFilled(const std::vector<uint8_t> &wanted, bool edgesTaken);
   void leave();
-  void disarm();
   void moveTo(Activation &other);
   SegmentPtr endedAt(const SegmentPtr &node, size_t rows, const std::string &border);
   void visit(const SegmentPtr &node);
@@ -224,7 +228,7 @@ private:
   std::vector<ValueId> bound_; // of this visit, in order
   std::vector<ScalarOverride> scalars_;
   size_t boundBefore_ = 0, scalarsBefore_ = 0; // before the row being matched
-  std::vector<at::Tensor> armed_;              // tensors of the program with a pending write
+  std::vector<at::Tensor> written_;            // live-ins with a pending write
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>>
       hostMemory_; // memory that the program touched itself
   std::shared_ptr<GradientTrap> trap_;

@@ -3,6 +3,7 @@
 
 #include "capture/keys.h"
 #include "capture/matching.h"
+#include "capture/operands.h"
 
 #include <graphopt/error.h>
 
@@ -166,7 +167,6 @@ void Frame::flush(std::vector<at::Tensor> *kept) {
   RunningScope running(isRunning_);
   c10::impl::ExcludeDispatchKeyGuard off(kCaptureHigh);
   next_ = nullptr;
-  disarm();
   bool edgesTaken = false;
   const std::vector<uint8_t> wanted = findWanted(edgesTaken);
   ++counters_.runs;
@@ -288,8 +288,13 @@ void Frame::record(const c10::OperatorHandle &op, const OperatorFacts &facts, c1
   }
   bool isInStep =
       settings_.now() == recorder_->segment().settings && (!facts.isRandom || admitsDraw(facts, *stack));
-  if (!isInStep && recorder_->size() > 0) {
-    closeRecording("a process-wide switch or the generator's seed was changed");
+  bool wasReplaced = false;
+  forEachOperand(facts, *stack, [&](const c10::TensorImpl &impl, const ArgumentFacts &) {
+    wasReplaced |= recorder_->wasReplaced(impl);
+  });
+  if ((!isInStep || wasReplaced) && recorder_->size() > 0) {
+    closeRecording(wasReplaced ? "a tensor was changed past the dispatcher"
+                               : "a process-wide switch or the generator's seed was changed");
     slowCall(op, facts, keys, stack);
     return;
   }

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <mutex>
 
 namespace graphopt::capture {
 namespace {
@@ -147,6 +149,9 @@ void addTags(const c10::OperatorHandle &op, OperatorFacts &facts) {
   facts.changesGeometry = op.hasTag(at::Tag::inplace_view) || contains(kNoView, facts.base);
   facts.isTrusted = facts.name.starts_with("aten.") || facts.name.starts_with("prims.") ||
                     facts.name.starts_with("profiler.");
+  facts.isComposite =
+      !facts.isTrusted && op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  facts.isOpaque = !facts.isTrusted && !facts.isComposite && !op.hasTag(at::Tag::pt2_compliant_tag);
 }
 
 /// Operators whose result sizes follow from a float, or that may return their argument because of one.
@@ -158,9 +163,11 @@ void markLateFloats(OperatorFacts &facts) {
       facts.base.find("upsample") != std::string::npos)
     return;
   for (ArgumentFacts &argument : facts.arguments) {
-    bool isFloat = argument.type->kind() == c10::TypeKind::FloatType;
-    bool isScalar = argument.isNumber && argument.type->kind() == c10::TypeKind::NumberType;
-    argument.bindsLate = isFloat || isScalar;
+    const c10::Type *type = argument.type.get();
+    if (type->kind() == c10::TypeKind::OptionalType)
+      type = type->castRaw<c10::OptionalType>()->getElementType().get();
+    argument.bindsLate =
+        type->kind() == c10::TypeKind::FloatType || type->kind() == c10::TypeKind::NumberType;
   }
 }
 
@@ -188,14 +195,25 @@ OperatorFacts makeFacts(const c10::OperatorHandle &op) {
   return facts;
 }
 
+const OperatorFacts &sharedFacts(const c10::OperatorHandle &op) {
+  static std::mutex mutex;
+  static auto &all = *new std::unordered_map<const void *, std::unique_ptr<OperatorFacts>>;
+  std::lock_guard lock(mutex);
+  std::unique_ptr<OperatorFacts> &facts = all[&op.operator_name()];
+  if (!facts)
+    facts = std::make_unique<OperatorFacts>(makeFacts(op));
+  return *facts;
+}
+
 } // namespace
 
 const OperatorFacts &factsOf(const c10::OperatorHandle &op) {
-  // The operator's name lives as long as the operator, at one address.
-  static thread_local std::unordered_map<const void *, std::unique_ptr<OperatorFacts>> cache;
-  std::unique_ptr<OperatorFacts> &facts = cache[&op.operator_name()];
+  // The operator's name lives as long as the operator, at one address. Facts are kept for ever: segments that
+  // one thread recorded are matched by others.
+  static thread_local std::unordered_map<const void *, const OperatorFacts *> seen;
+  const OperatorFacts *&facts = seen[&op.operator_name()];
   if (!facts)
-    facts = std::make_unique<OperatorFacts>(makeFacts(op));
+    facts = &sharedFacts(op);
   return *facts;
 }
 

@@ -39,10 +39,12 @@ struct OperatorFacts {
   bool changesGeometry = false; // of its argument, in place (resize_, transpose_)
   bool isWrite = false;         // some argument is written
   bool isTrusted = false;       // of a namespace whose schemas say what is written
+  bool isComposite = false;     // of another one, and made of operators that the dispatcher sees
+  bool isOpaque = false;        // of another one, without the tag that promises the same
   std::string viewName; // of an in-place view (transpose_): the view it stands for ("aten.transpose.int")
 };
 
-/// The facts of an operator; the reference stays valid. Cached for each thread.
+/// The facts of an operator; the reference stays valid. Cached.
 const OperatorFacts &factsOf(const c10::OperatorHandle &op);
 
 } // namespace graphopt::capture

@@ -56,16 +56,16 @@ const Vtables &vtables() {
 
 void WatchedTensor::report() const {
   if (tensorWatcher) // of a thread without one: the tensor is shared, and read as in eager
-    tensorWatcher->onAccess(nullptr);
+    tensorWatcher->onAccess(*this);
 }
 
 /// Answers for placeholders whose segment failed.
 class DeadOwner final : public PlaceholderOwner {
 public:
-  void onAccess(const Placeholder *) override {
+  void onAccess(const c10::TensorImpl &) override {
     userError("a result of a compiled call is read, but an operator before it threw: see that error");
   }
-  void onFreed(ValueId) override {}
+  void onFreed(const Placeholder &) override {}
 };
 
 } // namespace
@@ -165,21 +165,21 @@ c10::intrusive_ptr<Placeholder> Placeholder::make(const Metadata &metadata, Valu
 
 Placeholder::~Placeholder() {
   leaveTrap();
-  if (owner_ && !isFilled_)
-    owner_->onFreed(value_);
+  if (owner_)
+    owner_->onFreed(*this);
 }
 
 c10::intrusive_ptr<c10::TensorImpl> Placeholder::shallow_copy_and_detach(const c10::VariableVersion &version,
                                                                          bool allowChange) const {
   if (isWatched_)
-    owner_->onAccess(this);
+    owner_->onAccess(*this);
   return TensorImpl::shallow_copy_and_detach(version, allowChange);
 }
 
 c10::intrusive_ptr<c10::TensorImpl> Placeholder::shallow_copy_and_detach(c10::VariableVersion &&version,
                                                                          bool allowChange) const {
   if (isWatched_)
-    owner_->onAccess(this);
+    owner_->onAccess(*this);
   return TensorImpl::shallow_copy_and_detach(std::move(version), allowChange);
 }
 
@@ -236,19 +236,30 @@ void Placeholder::takeHistory(const at::Tensor &result) {
     torch::autograd::impl::set_gradient_edge(self, torch::autograd::impl::gradient_edge(result));
 }
 
-at::Tensor Placeholder::fill(at::Tensor result, bool link) {
-  c10::TensorImpl &source = *result.unsafeGetTensorImpl();
-  watch(nullptr);
-  isFilled_ = true;
+/// Memory and geometry, unless the program installed memory of its own meanwhile (as deserialisers do).
+void Placeholder::takeMemory(const c10::TensorImpl &source) {
+  if (storage_)
+    return;
   storage_ = source.unsafe_storage();
   device_opt_ = source.device();
   if (sizes() != source.sizes() || strides() != source.strides())
     set_sizes_and_strides(source.sizes(), source.strides());
   storage_offset_ = source.storage_offset();
   key_set_ = source.key_set();
-  set_version_counter(source.version_counter());
   if (source.is_wrapped_number() != is_wrapped_number())
     set_wrapped_number(source.is_wrapped_number());
+  // Writes that the program announced by hand (mark_dirty) count as well.
+  const auto announced = isFilled_ || !version_counter().enabled() ? 0 : version_counter().current_version();
+  set_version_counter(source.version_counter());
+  for (uint32_t i = 0; i < announced; ++i)
+    bump_version();
+}
+
+at::Tensor Placeholder::fill(at::Tensor result, bool link) {
+  c10::TensorImpl &source = *result.unsafeGetTensorImpl();
+  watch(nullptr);
+  takeMemory(source);
+  isFilled_ = true;
   const std::shared_ptr<torch::autograd::Node> trap =
       link && trap_ ? trap_->getptr() : nullptr; // the history that holds it goes now
   leaveTrap();
@@ -267,16 +278,23 @@ void Placeholder::kill() {
 
 bool isPlaceholder(const c10::TensorImpl &impl) { return vtableOf(impl) == vtables().placeholder; }
 
-bool watchTensor(c10::TensorImpl &impl) {
-  if (vtableOf(impl) != vtables().plain)
-    return false;
-  setVtable(impl, vtables().watched);
+bool watchTensor(c10::TensorImpl &impl, PlaceholderOwner &owner) {
+  const void *vtable = vtableOf(impl);
+  if (vtable == vtables().plain)
+    setVtable(impl, vtables().watched);
+  else if (vtable == vtables().placeholder)
+    static_cast<Placeholder &>(impl).watch(&owner);
+  else
+    return vtable == vtables().watched; // by another thread's call
   return true;
 }
 
 void unwatchTensor(c10::TensorImpl &impl) {
-  if (vtableOf(impl) == vtables().watched)
+  const void *vtable = vtableOf(impl);
+  if (vtable == vtables().watched)
     setVtable(impl, vtables().plain);
+  else if (vtable == vtables().placeholder)
+    static_cast<Placeholder &>(impl).watch(nullptr);
 }
 
 void setTensorWatcher(PlaceholderOwner *owner) { tensorWatcher = owner; }
@@ -284,8 +302,8 @@ void setTensorWatcher(PlaceholderOwner *owner) { tensorWatcher = owner; }
 std::string placeholderSelfTest() {
   struct Counter final : PlaceholderOwner {
     int accesses = 0;
-    void onAccess(const Placeholder *) override { ++accesses; }
-    void onFreed(ValueId) override {}
+    void onAccess(const c10::TensorImpl &) override { ++accesses; }
+    void onFreed(const Placeholder &) override {}
   } counter;
   at::Tensor plain = at::empty({2});
   at::Tensor promised(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>(
@@ -295,7 +313,7 @@ std::string placeholderSelfTest() {
   if (counter.accesses != 1)
     return "this LibTorch does not ask has_storage() through the tensor's class";
   placeholder.fill(plain, false);
-  if (!watchTensor(*plain.unsafeGetTensorImpl()))
+  if (!watchTensor(*plain.unsafeGetTensorImpl(), counter))
     return "this LibTorch makes tensors of an unknown class";
   setTensorWatcher(&counter);
   plain.const_data_ptr();

@@ -18,11 +18,11 @@ class Placeholder;
 /// Whom placeholders report to: the frame of one call.
 class PlaceholderOwner {
 public:
-  /// Somebody reads or writes the tensor's memory. Returns when that may go on; throws when it may not.
-  /// `placeholder` is null for a watched tensor of the program.
-  virtual void onAccess(const Placeholder *placeholder) = 0;
-  /// A placeholder of the frame was freed by its last holder.
-  virtual void onFreed(ValueId value) = 0;
+  /// Somebody reads or writes the memory of a placeholder, or of a watched tensor. Returns when that may go
+  /// on; throws when it may not.
+  virtual void onAccess(const c10::TensorImpl &tensor) = 0;
+  /// A placeholder that is watched was freed by its last holder.
+  virtual void onFreed(const Placeholder &placeholder) = 0;
 
 protected:
   ~PlaceholderOwner() = default;
@@ -76,12 +76,12 @@ public:
 
   bool has_storage() const override {
     if (isWatched_) [[unlikely]]
-      owner_->onAccess(this);
+      owner_->onAccess(*this);
     return static_cast<bool>(storage_);
   }
   const c10::Storage &storage() const override {
     if (isWatched_) [[unlikely]]
-      owner_->onAccess(this);
+      owner_->onAccess(*this);
     return storage_;
   }
   c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(const c10::VariableVersion &version,
@@ -114,6 +114,7 @@ public:
 private:
   bool holdsTrap() const;
   void leaveTrap();
+  void takeMemory(const c10::TensorImpl &source);
   void takeHistory(const at::Tensor &result);
 
   PlaceholderOwner *owner_ = nullptr;
@@ -131,9 +132,9 @@ inline bool isPromised(const c10::TensorImpl &impl) {
   return isPlaceholder(impl) && !static_cast<const Placeholder &>(impl).isFilled();
 }
 
-/// Lets a plain tensor of the program report accesses while a write to it is pending. Everything else about
-/// it stays. False when it is of another class, which cannot be watched.
-bool watchTensor(c10::TensorImpl &impl);
+/// Lets a tensor of the program report accesses to its memory, whoever holds it; all else about it stays. A
+/// tensor of a class of its own cannot be watched: false.
+bool watchTensor(c10::TensorImpl &impl, PlaceholderOwner &owner);
 void unwatchTensor(c10::TensorImpl &impl);
 /// Who hears of accesses to watched tensors on this thread; other threads read on.
 void setTensorWatcher(PlaceholderOwner *owner);

@@ -120,11 +120,8 @@ SegmentRecorder::SegmentRecorder(PlaceholderOwner &owner, Namer namer, SettingsI
 
 SegmentRecorder::~SegmentRecorder() {
   for (auto &[impl, known] : known_)
-    if (auto alive = known.hold.lock(); alive && isPlaceholder(*alive)) {
-      auto &placeholder = static_cast<Placeholder &>(*alive);
-      if (placeholder.owner() == &owner_)
-        placeholder.watch(nullptr);
-    }
+    if (known.isAlive())
+      unwatchTensor(const_cast<c10::TensorImpl &>(*impl));
 }
 
 void SegmentRecorder::resume(const Segment &segment, size_t rows, const std::vector<at::Tensor> &tensors) {
@@ -139,20 +136,23 @@ void SegmentRecorder::resume(const Segment &segment, size_t rows, const std::vec
     for (ValueId written : info.written)
       isWritten_[segment_.values[written].family] = true;
   for (size_t id = 1; id < values && id < tensors.size(); ++id)
-    if (tensors[id].defined()) {
-      if (!segment_.values[id].isLiveIn && isPlaceholder(*tensors[id].unsafeGetTensorImpl()))
-        static_cast<Placeholder &>(*tensors[id].unsafeGetTensorImpl()).watch(&owner_);
-      known_.emplace(
-          tensors[id].unsafeGetTensorImpl(),
-          Known{static_cast<ValueId>(id), c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>(
-                                              tensors[id].getIntrusivePtr())});
-    }
+    if (tensors[id].defined())
+      know(tensors[id], static_cast<ValueId>(id), segment_.values[id].isLiveIn);
+}
+
+void SegmentRecorder::know(const at::Tensor &tensor, ValueId id, bool isLiveIn) {
+  c10::TensorImpl &impl = *tensor.unsafeGetTensorImpl();
+  Known known{id, storageOf(impl), std::nullopt};
+  watchTensor(impl, owner_); // a touch now is a touch later, when it may come before rows that are pending
+  if (isLiveIn || !isPlaceholder(impl))
+    known.hold.emplace(tensor.getIntrusivePtr());
+  known_.insert_or_assign(&impl, std::move(known));
 }
 
 /// Looked for among the tensors: a storage's address alone may be a dead one's.
 ValueId SegmentRecorder::familyOf(const c10::StorageImpl *storage) const {
   for (const auto &[impl, known] : known_)
-    if (storage && storageOf(*impl) == storage && !known.hold.expired())
+    if (storage && storageOf(*impl) == storage && known.isAlive())
       return segment_.values[known.value].family;
   return 0;
 }
@@ -174,9 +174,7 @@ ValueId SegmentRecorder::declare(const at::Tensor &tensor, bool isLiveIn, ValueI
     segment_.device = tensor.device();
   segment_.values.push_back(std::move(value));
   isWritten_.push_back(false);
-  known_.insert_or_assign(tensor.unsafeGetTensorImpl(),
-                          Known{id, c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>(
-                                        tensor.getIntrusivePtr())});
+  know(tensor, id, isLiveIn);
   return id;
 }
 
@@ -231,7 +229,7 @@ std::string SegmentRecorder::checkWritten(const RowInfo &info) const {
     bool isWritten = std::any_of(info.written.begin(), info.written.end(), [&](ValueId id) {
       return segment_.values[id].family == segment_.values[known.value].family;
     });
-    if (!isWritten || known.hold.expired())
+    if (!isWritten || !known.isAlive())
       continue;
     const SegmentValue &value = segment_.values[known.value];
     if (impl->requires_grad() != value.metadata.requiresGrad)
@@ -291,7 +289,12 @@ std::string SegmentRecorder::takeResults(RowInfo &info, torch::jit::Stack *stack
 }
 
 void SegmentRecorder::rollBack(size_t values) {
-  std::erase_if(known_, [&](const auto &entry) { return static_cast<size_t>(entry.second.value) >= values; });
+  std::erase_if(known_, [&](const auto &entry) {
+    bool isNew = static_cast<size_t>(entry.second.value) >= values;
+    if (isNew && entry.second.isAlive())
+      unwatchTensor(const_cast<c10::TensorImpl &>(*entry.first));
+    return isNew;
+  });
   std::erase_if(segment_.liveIns, [&](ValueId id) { return static_cast<size_t>(id) >= values; });
   segment_.values.resize(values);
   isWritten_.resize(values);
@@ -353,6 +356,21 @@ bool SegmentRecorder::isPending(const c10::TensorImpl &tensor) const {
   return !value.isLiveIn || isWritten_[value.family];
 }
 
+bool SegmentRecorder::wasReplaced(const c10::TensorImpl &tensor) const {
+  auto it = known_.find(&tensor);
+  if (it == known_.end())
+    return false;
+  return it->second.storage != storageOf(tensor) ||
+         !matches(segment_.values[it->second.value].metadata, tensor);
+}
+
+bool SegmentRecorder::writesLiveIns() const {
+  for (size_t id = 1; id < segment_.values.size(); ++id)
+    if (isWritten_[id] && segment_.values[id].isLiveIn)
+      return true;
+  return false;
+}
+
 bool SegmentRecorder::isMadeHere(const c10::TensorImpl &tensor) const {
   auto it = known_.find(&tensor);
   return it != known_.end() && !segment_.values[segment_.values[it->second.value].family].isLiveIn;
@@ -360,7 +378,7 @@ bool SegmentRecorder::isMadeHere(const c10::TensorImpl &tensor) const {
 
 size_t SegmentRecorder::ownersOf(const c10::StorageImpl *storage) const {
   return static_cast<size_t>(std::count_if(known_.begin(), known_.end(), [&](const auto &entry) {
-    return storageOf(*entry.first) == storage && !entry.second.hold.expired();
+    return storageOf(*entry.first) == storage && entry.second.isAlive();
   }));
 }
 

@@ -33,6 +33,12 @@ public:
   /// Tensors known here, alive, that hold the same memory.
   size_t ownersOf(const c10::StorageImpl *storage) const;
   bool knows(const c10::TensorImpl &tensor) const { return known_.contains(&tensor); }
+  /// Whether memory or geometry of a known tensor was changed past the dispatcher.
+  bool wasReplaced(const c10::TensorImpl &tensor) const;
+  /// Whether the rows write memory that they did not make.
+  bool writesLiveIns() const;
+  /// A result was freed.
+  void forget(const c10::TensorImpl &tensor) { known_.erase(&tensor); }
   bool isMadeHere(const c10::TensorImpl &tensor) const;
   size_t size() const { return segment_.rows.size(); }
   const Segment &segment() const { return segment_; }
@@ -42,10 +48,15 @@ public:
 private:
   struct Known {
     ValueId value;
-    c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> hold; // keeps the address unique
+    const c10::StorageImpl *storage; // at the time
+    // Keeps the address unique. Results need none: they are placeholders, and say when they are freed. (A
+    // weak reference would keep their version counter alive, and with it views' bases from being alone.)
+    std::optional<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> hold;
+    bool isAlive() const { return !hold || !hold->expired(); }
   };
   friend struct RecordingSink;
   ValueId operand(c10::TensorImpl &tensor, bool &isNew);
+  void know(const at::Tensor &tensor, ValueId id, bool isLiveIn);
   ValueId declare(const at::Tensor &tensor, bool isLiveIn, ValueId family);
   ValueId familyOf(const c10::StorageImpl *storage) const;
   void encode(Row &row, RowInfo &info, const torch::jit::Stack &stack);

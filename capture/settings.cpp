@@ -9,10 +9,22 @@
 #include <graphopt/error.h>
 
 #include <cstring>
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
 #include <mutex>
 
 namespace graphopt::capture {
 namespace {
+
+/// Whether the thread's processor takes denormal numbers for zero.
+int flushesDenormals() {
+#ifdef __SSE2__
+  return (_mm_getcsr() & 0x8040u) != 0;
+#else
+  return 0;
+#endif
+}
 
 /// A switch: how to read and how to set it, as a number.
 struct Switch {
@@ -68,6 +80,8 @@ constexpr Switch kSwitches[] = {
      [](at::Context &, int v) {
        c10::set_default_dtype(c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(v)));
      }},
+    {[](at::Context &) { return flushesDenormals(); },
+     [](at::Context &, int v) { at::Context::setFlushDenormal(v != 0); }},
 };
 constexpr size_t kCount = std::size(kSwitches);
 
@@ -118,13 +132,15 @@ const void *contextBytes() { return static_cast<const void *>(&at::globalContext
 SettingsProbe::SettingsProbe() : bytes_(sizeof(at::Context)) { readAgain(); }
 
 bool SettingsProbe::isUnchanged() const {
-  return threads_ == at::get_num_threads() && dtype_ == c10::get_default_dtype_as_scalartype() &&
+  return threads_ == at::get_num_threads() && denormals_ == flushesDenormals() &&
+         dtype_ == c10::get_default_dtype_as_scalartype() &&
          std::memcmp(bytes_.data(), contextBytes(), bytes_.size()) == 0;
 }
 
 SettingsId SettingsProbe::readAgain() {
   id_ = numberOf(read());
   threads_ = at::get_num_threads();
+  denormals_ = flushesDenormals();
   dtype_ = c10::get_default_dtype_as_scalartype();
   std::memcpy(bytes_.data(), contextBytes(), bytes_.size());
   return id_;

@@ -25,7 +25,7 @@ private:
   SettingsId readAgain();
 
   SettingsId id_ = 0;
-  int threads_ = 0;
+  int threads_ = 0, denormals_ = 0;
   c10::ScalarType dtype_ = c10::ScalarType::Undefined;
   std::vector<unsigned char> bytes_; // of at::Context
 };
