@@ -2,13 +2,15 @@
 //
 //   form     the region is clones, one in-place call on them, and a yield of the clones: no view in between
 //   schema   the name without '_' is an operator with the same arguments that writes nothing and returns new
-//   tensors dtype    promotion ends at the written dtype: other operands have it, or are of a lower kind (in
-//   place f32 += f64 stays
-//            f32, the functional one gives f64); rules/updates.def lists operators that differ beyond
-//            promotion
-//   layout   all is contiguous, or the operator is pointwise and all operands have the very same strides
+//            tensors
+//   dtype    promotion ends at the written dtype: other operands have it, or are of a lower kind (in place
+//            f32 += f64 stays f32, the functional one gives f64)
+//   layout   all is contiguous, or the operator is pointwise and all operands have the very same strides and
+//            some elements (of none, pointwise operators make contiguous results)
 //   history  the write ran with gradients on, or nothing has a history: under no_grad the update keeps that
-//   of x
+//            of x
+//
+// rules/updates.def lists operators that differ in other ways.
 #include "passes/functional_overload.h"
 
 #include "ir/effects.h"
@@ -20,13 +22,21 @@
 namespace graphopt::passes {
 namespace {
 
-bool staysUpdate(std::string_view base) {
-  static constexpr std::string_view kStays[] = {
-#define STAYS(name, why) name,
+enum class Namesake { Same, Contiguous, Other };
+
+/// How the functional operator relates to the one in place, by the latter's base name.
+Namesake namesakeOf(std::string_view base) {
+  static constexpr std::pair<std::string_view, Namesake> kExceptions[] = {
+#define STAYS(name, why) {name, Namesake::Other},
+#define CONTIGUOUS(name) {name, Namesake::Contiguous},
 #include "passes/rules/updates.def"
 #undef STAYS
+#undef CONTIGUOUS
   };
-  return std::find(std::begin(kStays), std::end(kStays), base) != std::end(kStays);
+  for (const auto &[name, namesake] : kExceptions)
+    if (name == base)
+      return namesake;
+  return Namesake::Same;
 }
 
 /// The parts of a region without views.
@@ -77,8 +87,8 @@ bool writesFirstOperandOnly(const Region &region) {
 
 std::string functionalName(std::string_view irName) {
   ir::OpName name = ir::splitOpName(irName);
-  const bool isInPlace = name.base.ends_with('_') && !name.base.ends_with("__") && !staysUpdate(name.base);
-  if (!isInPlace)
+  const bool isInPlace = name.base.ends_with('_') && !name.base.ends_with("__");
+  if (!isInPlace || namesakeOf(name.base) == Namesake::Other)
     return "";
   name.base.pop_back();
   return ir::joinOpName(name);
@@ -115,28 +125,34 @@ bool keepsDtype(const ir::Type &written, const ir::Type &other) {
   return kindRank(other.dtype) < std::min(kindRank(written.dtype), 2);
 }
 
-bool keepsLayout(const ir::Type &written, const ir::Type &other, bool pointwise) {
+bool keepsLayout(const ir::Type &written, const ir::Type &other, bool keepsStrides) {
   if (written.device != other.device && other.rank() > 0)
     return false;
   if (!written.strides && !other.strides)
     return true;
-  return pointwise &&
+  return keepsStrides &&
          (other.rank() == 0 || (other.sizes == written.sizes && other.strides == written.strides));
 }
 
-bool keepsTypes(const Region &region, const ir::Graph &graph, bool pointwise) {
+bool hasElements(const ir::Type &type, const std::vector<ir::Sym> &syms) {
+  return std::all_of(type.sizes.begin(), type.sizes.end(),
+                     [&](const ir::Dim &size) { return ir::rangeOf(size, syms).lo > 0; });
+}
+
+/// `keepsStrides`: of operands that share them.
+bool keepsTypes(const Region &region, const ir::Graph &graph, bool keepsStrides) {
   bool keeps = true;
   for (const ir::Value *source : region.sources) {
     const ir::Type &written = source->type;
-    keeps &=
-        !written.wrapped && layoutOf(written, graph.syms) == Layout::Dense && (pointwise || !written.strides);
+    keeps &= !written.wrapped && layoutOf(written, graph.syms) == Layout::Dense &&
+             (!written.strides || (keepsStrides && hasElements(written, graph.syms)));
   }
   const ir::Type &written = region.sources[0]->type;
   region.write->forEachValue([&](const ir::Operand &operand) {
     const ir::Type &type = operand.value->type;
     keeps &= type.isTensor() && keepsDtype(written, type) && !type.conj && !type.neg;
     if (region.sources.size() == 1)
-      keeps &= keepsLayout(written, type, pointwise);
+      keeps &= keepsLayout(written, type, keepsStrides);
     else
       keeps &= type.dtype == written.dtype && !type.strides && type.device == written.device;
   });
@@ -173,7 +189,9 @@ std::optional<FunctionalCall> functionalCall(const ir::Op &update, const ir::Gra
   const bool gradOff = std::any_of(ambient.begin(), ambient.end(), [](const ir::NamedAttr &a) {
     return a.name == "grad" && a.value.isWord("off");
   });
-  if ((gradOff && historyMatters) || !keepsTypes(*region, graph, functional->pointwise))
+  const bool keepsStrides =
+      functional->pointwise && namesakeOf(ir::splitOpName(write.name).base) == Namesake::Same;
+  if ((gradOff && historyMatters) || !keepsTypes(*region, graph, keepsStrides))
     return std::nullopt;
   return FunctionalCall{name, onSources(write.operands(), *region), write.attrs, write.state};
 }
