@@ -14,7 +14,7 @@ using namespace graphopt::corpus;
 
 namespace {
 
-struct Arguments {
+struct Settings {
   Selection selection;
   std::string table;
   bool scripted = false;
@@ -42,16 +42,16 @@ Factory factoryOf(const fs::path &folder, const std::string &name, const std::st
 }
 
 /// One row: the fields between tabs, so that the parent can print and count.
-std::string row(const Arguments &arguments, const std::string &name) {
-  Outcome o = check(factoryOf(arguments.selection.data(), name, arguments.suffix()), {.seed = 1});
+std::string row(const Settings &settings, const std::string &name) {
+  Outcome o = check(factoryOf(settings.selection.data(), name, settings.suffix()), {.seed = 1});
   std::string why = o.reason.empty() ? "" : o.step + ": " + o.reason;
   return fmt::format("{} | {} | {} | {} | {} | {} | {} | {}", name, o.captured, o.cleaned, o.guards,
                      o.followed, o.borders, toString(o.verdict), why);
 }
 
 /// The row of one model, run in a process of its own.
-std::string runModel(const Arguments &arguments, const std::string &name) {
-  std::string line = inChild([&] { return row(arguments, name); }, arguments.timeout);
+std::string runModel(const Settings &settings, const std::string &name) {
+  std::string line = inChild([&] { return row(settings, name); }, settings.timeout);
   bool isRow = line.find(" | ") != std::string::npos && !line.ends_with("TIMEOUT") &&
                line.find("CRASH") == std::string::npos;
   return isRow ? line : fmt::format("{} | | | | | | WRONG | {}", name, line);
@@ -68,27 +68,27 @@ void writeTable(const std::string &path, const std::vector<std::string> &rows) {
 } // namespace
 
 int main(int argc, char **argv) {
-  Arguments arguments;
+  Settings settings;
   CLI::App app("Public models through graphopt's main job");
-  arguments.selection.add(app, "models");
-  app.add_flag("--scripted", arguments.scripted, "the scripted models instead of the traced ones");
-  app.add_option("--table", arguments.table, "write the rows as a Markdown table")->type_name("FILE");
-  app.add_option("--timeout", arguments.timeout, "of one model (300)")->type_name("SECONDS");
+  settings.selection.add(app, "models");
+  app.add_flag("--scripted", settings.scripted, "the scripted models instead of the traced ones");
+  app.add_option("--table", settings.table, "write the rows as a Markdown table")->type_name("FILE");
+  app.add_option("--timeout", settings.timeout, "of one model (300)")->type_name("SECONDS");
   if (auto status = parseArguments(app, argc, argv))
     return *status;
   at::set_num_threads(1);
   std::vector<std::string> rows;
   size_t equal = 0;
-  for (const std::string &name : arguments.selection.namesIn(arguments.selection.data(), ".io.pt")) {
-    if (!fs::exists(arguments.selection.data() / (name + arguments.suffix())))
+  for (const std::string &name : settings.selection.namesIn(settings.selection.data(), ".io.pt")) {
+    if (!fs::exists(settings.selection.data() / (name + settings.suffix())))
       continue;
-    rows.push_back(runModel(arguments, name));
+    rows.push_back(runModel(settings, name));
     equal += rows.back().find(" | equal | ") != std::string::npos;
     std::printf("%s\n", rows.back().c_str());
     std::fflush(stdout);
   }
-  if (!arguments.table.empty())
-    writeTable(arguments.table, rows);
+  if (!settings.table.empty())
+    writeTable(settings.table, rows);
   std::printf("models: %zu passed, %zu failed\n", equal, rows.size() - equal);
   return equal < rows.size() || rows.empty() ? 1 : 0;
 }

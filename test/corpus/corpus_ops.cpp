@@ -21,12 +21,12 @@ struct Refusal {
   std::string op, caseGlob, reason;
 };
 
-struct Arguments {
+struct Settings {
   Selection selection;
   std::string dtype = "float32";
   std::string refusalsFile;
   std::vector<Refusal> refusals;
-  bool list = false;
+  bool list = false, parameters = false;
 };
 
 std::vector<Refusal> readRefusals(const std::string &path) {
@@ -45,47 +45,69 @@ std::vector<Refusal> readRefusals(const std::string &path) {
   return refusals;
 }
 
-/// The case loaded anew: as_strided reads outside its tensor, so a clone of the inputs would not be a
-/// faithful copy.
-Factory factoryOf(const std::string &file, const std::string &id) {
+/// Copies that share memory as the tensors do. Whole storages: as_strided reads outside its tensor.
+std::vector<at::Tensor> copiesOf(const std::vector<at::Tensor> &tensors) {
+  std::map<const c10::StorageImpl *, at::Tensor> memory;
+  std::vector<at::Tensor> copies;
+  for (const at::Tensor &t : tensors) {
+    at::Tensor &whole = memory[t.storage().unsafeGetStorageImpl()];
+    auto bytes = static_cast<int64_t>(t.storage().nbytes());
+    if (!whole.defined())
+      whole = at::empty({0}, at::kByte).set_(t.storage(), 0, {bytes}, {1}).clone();
+    copies.push_back(
+        at::empty({0}, t.options()).set_(whole.storage(), t.storage_offset(), t.sizes(), t.strides()));
+  }
+  return copies;
+}
+
+Factory factoryOf(const torch::jit::Module &item) {
   return [=] {
-    torch::jit::Module item = torch::jit::load(file).attr(id).toModule();
     Instance instance;
     instance.program = graphopt::capture::torchScriptProgram(item.attr("fn").toModule());
-    for (const at::Tensor &tensor : item.attr("inputs").toTensorVector())
+    for (const at::Tensor &tensor : copiesOf(item.attr("inputs").toTensorVector()))
       instance.args.emplace_back(tensor);
     return instance;
   };
 }
 
+/// The ways to run each case, with a mark for its line.
+std::vector<std::pair<Arguments, const char *>> waysOf(const Settings &settings) {
+  if (!settings.parameters)
+    return {{Arguments::Given, ""}};
+  return {{Arguments::Parameters, ""}, {Arguments::ReversedParameters, "/reversed"}};
+}
+
 /// Adds lines "op case kind verdict borders step: reason" of one operator's file.
-void runFile(const Arguments &arguments, const fs::path &path, std::string &lines) {
+void runFile(const Settings &settings, const fs::path &path, std::string &lines) {
   std::string op = path.stem().string();
   torch::jit::Module file = torch::jit::load(path.string());
   for (const auto &item : file.named_children()) {
-    if (item.value.attr("dtype").toStringRef() != arguments.dtype)
+    if (item.value.attr("dtype").toStringRef() != settings.dtype)
       continue;
     CheckOptions options;
     options.seed = item.value.attr("seed").toInt();
     options.shapeOnly = item.value.attr("shape_only").toBool();
-    Outcome o = check(factoryOf(path.string(), item.name), options);
-    lines += fmt::format("{} {} {} {} {} {}: {}\n", op, item.name, item.value.attr("kind").toStringRef(),
-                         toString(o.verdict), o.borders, o.step, o.reason);
+    for (const auto &[arguments, mark] : waysOf(settings)) {
+      options.arguments = arguments;
+      Outcome o = check(factoryOf(item.value), options);
+      lines += fmt::format("{} {} {}{} {} {} {}: {}\n", op, item.name, item.value.attr("kind").toStringRef(),
+                           mark, toString(o.verdict), o.borders, o.step, o.reason);
+    }
   }
 }
 
 struct Totals {
-  size_t equal = 0, borders = 0, refused = 0, failed = 0;
+  size_t equal = 0, borders = 0, invalid = 0, refused = 0, failed = 0;
 };
 
-bool isExpected(const Arguments &arguments, const std::string &op, const std::string &id) {
-  for (const Refusal &refusal : arguments.refusals)
+bool isExpected(const Settings &settings, const std::string &op, const std::string &id) {
+  for (const Refusal &refusal : settings.refusals)
     if (refusal.op == op && fnmatch(refusal.caseGlob.c_str(), id.c_str(), 0) == 0)
       return true;
   return false;
 }
 
-void count(const Arguments &arguments, const std::string &line, Totals &totals) {
+void count(const Settings &settings, const std::string &line, Totals &totals) {
   std::istringstream words(line);
   std::string op, id, kind, verdict;
   size_t borders = 0;
@@ -93,11 +115,15 @@ void count(const Arguments &arguments, const std::string &line, Totals &totals) 
   if (verdict == "equal") {
     ++totals.equal;
     totals.borders += borders > 0;
-    if (arguments.list)
+    if (settings.list)
       std::printf("%s\n", line.c_str());
     return;
   }
-  bool expected = verdict == "refused" && isExpected(arguments, op, id);
+  if (verdict == "invalid") {
+    ++totals.invalid;
+    return;
+  }
+  bool expected = verdict == "refused" && isExpected(settings, op, id);
   ++(expected ? totals.refused : totals.failed);
   std::printf("%s%s\n", expected ? "expected: " : "", line.c_str());
   std::fflush(stdout);
@@ -105,11 +131,11 @@ void count(const Arguments &arguments, const std::string &line, Totals &totals) 
 
 /// The lines of one operator, run in a process of its own: one that crashes costs only itself, and counts as
 /// a failure.
-std::string runOperator(const Arguments &arguments, const std::string &op) {
+std::string runOperator(const Settings &settings, const std::string &op) {
   auto work = [&] {
     std::string lines;
     try {
-      runFile(arguments, arguments.selection.data() / "ops" / (op + ".pt"), lines);
+      runFile(settings, settings.selection.data() / "ops" / (op + ".pt"), lines);
     } catch (const std::exception &error) {
       lines += fmt::format("{} ? ? WRONG 0 load: {}\n", op, error.what());
     }
@@ -119,12 +145,18 @@ std::string runOperator(const Arguments &arguments, const std::string &op) {
 }
 
 /// The sums, and the exit status.
-int finish(const Arguments &arguments, const Totals &totals) {
+int finish(const Settings &settings, const Totals &totals) {
   size_t all = totals.equal + totals.refused + totals.failed;
   double share = all ? 100.0 * static_cast<double>(totals.equal) / static_cast<double>(all) : 0;
-  std::printf("operator cases (%s): %zu equal (%.2f %%, %zu of them with borders), %zu refused as listed, "
-              "%zu failed\n",
-              arguments.dtype.c_str(), totals.equal, share, totals.borders, totals.refused, totals.failed);
+  std::string note = settings.parameters
+                         ? fmt::format(", of which no plan was made; {} more have no result in the "
+                                       "other layout",
+                                       totals.invalid)
+                         : "";
+  fmt::print("operator cases ({}{}): {} equal ({:.2f} %, {} of them with borders{}), {} refused as listed, "
+             "{} failed\n",
+             settings.dtype, settings.parameters ? ", parameters" : "", totals.equal, share, totals.borders,
+             note, totals.refused, totals.failed);
   std::printf("cases: %zu passed, %zu failed\n", totals.equal + totals.refused, totals.failed);
   return totals.failed || !all || share < 98 ? 1 : 0;
 }
@@ -132,26 +164,28 @@ int finish(const Arguments &arguments, const Totals &totals) {
 } // namespace
 
 int main(int argc, char **argv) {
-  Arguments arguments;
+  Settings settings;
   CLI::App app("PyTorch's operator cases through graphopt's main job");
-  arguments.selection.add(app, "operators");
-  app.add_option("--dtype", arguments.dtype, "of the cases to run (float32)")->type_name("DTYPE");
-  app.add_option("--refusals", arguments.refusalsFile, "the cases that may be refused")
+  settings.selection.add(app, "operators");
+  app.add_option("--dtype", settings.dtype, "of the cases to run (float32)")->type_name("DTYPE");
+  app.add_option("--refusals", settings.refusalsFile, "the cases that may be refused")
       ->type_name("FILE")
       ->check(CLI::ExistingFile);
-  app.add_flag("--list", arguments.list, "print equal cases too");
+  app.add_flag("--list", settings.list, "print equal cases too");
+  app.add_flag("--parameters", settings.parameters,
+               "each case twice, with arguments that require gradients under no_grad: the plan alone");
   if (auto status = parseArguments(app, argc, argv))
     return *status;
-  arguments.refusals = readRefusals(arguments.refusalsFile);
+  settings.refusals = readRefusals(settings.refusalsFile);
   at::set_num_threads(1);
   Totals totals;
-  for (const std::string &op : arguments.selection.namesIn(arguments.selection.data() / "ops", ".pt")) {
-    std::istringstream lines(runOperator(arguments, op));
+  for (const std::string &op : settings.selection.namesIn(settings.selection.data() / "ops", ".pt")) {
+    std::istringstream lines(runOperator(settings, op));
     for (std::string line; std::getline(lines, line);) {
       if (line.starts_with("CRASH") || line.starts_with("TIMEOUT"))
         line = op + " ? ? WRONG 0 " + line;
-      count(arguments, line, totals);
+      count(settings, line, totals);
     }
   }
-  return finish(arguments, totals);
+  return finish(settings, totals);
 }

@@ -1,12 +1,15 @@
 // The steps of pipeline_check.h. Comparison is written out here and shares nothing with what it checks.
 #include "pipeline_check.h"
 
+#include "operator_log.h"
+
 #include "ir/compare.h"
 #include "ir/parse.h"
 #include "ir/print.h"
 #include "ir/verify.h"
 #include "passes/manager.h"
 #include "runtime/catalog.h"
+#include "runtime/content.h"
 #include "runtime/execute.h"
 #include "runtime/interpret.h"
 
@@ -16,6 +19,7 @@
 #include <chrono>
 #include <cstring>
 #include <graphopt/error.h>
+#include <numeric>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -49,6 +53,7 @@ std::vector<Tensor> leavesOf(const std::vector<c10::IValue> &values) {
 /// Everything a call can change: its results, its arguments, its state.
 struct Seen {
   std::vector<Tensor> results, args, state;
+  std::vector<bool> needGrad; // results, then arguments
 };
 
 Seen snapshot(const std::vector<Tensor> &results, const Instance &instance) {
@@ -59,8 +64,12 @@ Seen snapshot(const std::vector<Tensor> &results, const Instance &instance) {
   };
   for (const Tensor &t : results)
     seen.results.push_back(copy(t));
-  for (const Tensor &t : leavesOf(instance.args))
+  std::vector<Tensor> args = leavesOf(instance.args);
+  for (const Tensor &t : args)
     seen.args.push_back(copy(t));
+  for (const std::vector<Tensor> &group : {results, args})
+    for (const Tensor &t : group)
+      seen.needGrad.push_back(t.defined() && t.requires_grad());
   for (const capture::NamedTensor &named : instance.program->state())
     seen.state.push_back(copy(named.tensor));
   return seen;
@@ -118,7 +127,9 @@ std::string difference(const Seen &want, const Seen &got, bool shapeOnly) {
   std::string d = difference("result", want.results, got.results, shapeOnly);
   if (d.empty())
     d = difference("argument", want.args, got.args, shapeOnly);
-  return d.empty() ? difference("state tensor", want.state, got.state, shapeOnly) : d;
+  if (d.empty())
+    d = difference("state tensor", want.state, got.state, shapeOnly);
+  return d.empty() && want.needGrad != got.needGrad ? "requires_grad differs" : d;
 }
 
 /// Tensors for the graph's declarations: the instance's own arguments and state, the capture's copies for the
@@ -158,7 +169,8 @@ public:
       bool user = error.kind() == Error::Kind::User;
       fail(user ? Outcome::Verdict::Refused : Outcome::Verdict::Wrong, error.what());
     } catch (const std::exception &error) {
-      fail(Outcome::Verdict::Wrong, error.what());
+      bool isInvalid = eager_.results.empty() && options_.arguments == Arguments::ReversedParameters;
+      fail(isInvalid ? Outcome::Verdict::Invalid : Outcome::Verdict::Wrong, error.what());
     }
     return outcome_;
   }
@@ -181,7 +193,9 @@ private:
   void steps() {
     c10::NoGradGuard noGrad;
     runEagerly();
-    if (!recordIt() || !roundTrip(capture_->graph) || !interpretIt(capture_->graph, "interpret raw"))
+    if (!recordIt())
+      return;
+    if (!isOfParameters() && !(roundTrip(capture_->graph) && interpretIt(capture_->graph, "interpret raw")))
       return;
     step_ = "passes";
     ir::Graph graph = capture_->graph.clone();
@@ -189,14 +203,37 @@ private:
     manager.catalog = &runtime::dispatcherCatalog();
     passes::runPipeline(graph, passes::parsePipeline(options_.pipeline), manager);
     outcome_.cleaned = graph.body().size();
-    if (!roundTrip(graph) || !interpretIt(graph, "interpret functional"))
+    if (!isOfParameters() && !(roundTrip(graph) && interpretIt(graph, "interpret functional")))
       return;
     execute(graph);
   }
 
+  bool isOfParameters() const { return options_.arguments != Arguments::Given; }
+
+  Instance make() const {
+    Instance instance = make_();
+    if (isOfParameters())
+      for (c10::IValue &arg : instance.args)
+        if (arg.isTensor() && (arg.toTensor().is_floating_point() || arg.toTensor().is_complex()))
+          arg = asParameter(arg.toTensor());
+    return instance;
+  }
+
+  Tensor asParameter(const Tensor &given) const {
+    if (options_.arguments != Arguments::ReversedParameters)
+      return given.requires_grad_();
+    std::vector<int64_t> order(static_cast<size_t>(given.dim()));
+    std::iota(order.rbegin(), order.rend(), 0);
+    Tensor layout = given.permute(order).contiguous().permute(order);
+    // A leaf with its own memory: a view of a tensor without gradients would hand that on to its views.
+    return at::empty_strided(layout.sizes(), layout.strides(), layout.options())
+        .copy_(given)
+        .requires_grad_();
+  }
+
   void runEagerly() {
     step_ = "eager";
-    Instance instance = make_();
+    Instance instance = make();
     seedAll(options_.seed);
     double start = now();
     c10::IValue result = instance.program->call(instance.args);
@@ -207,7 +244,7 @@ private:
 
   bool recordIt() {
     step_ = "record";
-    Instance instance = make_();
+    Instance instance = make();
     seedAll(options_.seed);
     double start = now();
     capture_ = capture::record(*instance.program, instance.args);
@@ -236,7 +273,7 @@ private:
 
   bool interpretIt(const ir::Graph &graph, const char *step) {
     step_ = step;
-    Instance instance = make_();
+    Instance instance = make();
     seedAll(options_.seed);
     auto outputs = runtime::interpret(graph, environmentOf(*capture_, instance));
     bool good = agree(snapshot(resultLeaves(*capture_, outputs), instance));
@@ -249,14 +286,33 @@ private:
     if (outcome_.borders)
       return true; // a plan ends at a border; the interpreter above has covered the operators
     runtime::Executor executor(runtime::buildPlan(graph));
-    Instance instance = make_();
+    Instance instance = make();
     runtime::Environment environment = environmentOf(*capture_, instance);
     std::vector<Tensor> inputs;
     for (const runtime::PlanInput &input : executor.plan().inputs)
       inputs.push_back(environment.at(input.name));
     seedAll(options_.seed);
-    auto outputs = executor.run(inputs);
-    return agree(snapshot(resultLeaves(*capture_, outputs), instance));
+    std::vector<Tensor> outputs;
+    auto taken = operatorsOf([&] { outputs = executor.run(inputs); });
+    if (!agree(snapshot(resultLeaves(*capture_, outputs), instance)))
+      return false;
+    return !isOfParameters() || takesTheSameOperators(graph, taken);
+  }
+
+  /// Equal bits on small tensors may be luck: below autograd an operator could also take another way down.
+  /// The interpreter leaves no layer out.
+  bool takesTheSameOperators(const ir::Graph &graph, const std::vector<std::string> &taken) {
+    Instance instance = make();
+    runtime::Environment environment = environmentOf(*capture_, instance);
+    for (const ir::Value *value : graph.declarations()) // a plan has its constants ready
+      if (!value->content.isNone() && !environment.contains(value->name))
+        environment[value->name] = runtime::tensorFromContent(value->type, value->content);
+    seedAll(options_.seed);
+    auto wanted = operatorsOf([&] { runtime::interpret(graph, environment); });
+    std::string d = firstDifference(wanted, taken);
+    if (!d.empty())
+      fail(Outcome::Verdict::Wrong, d);
+    return d.empty();
   }
 
   const Factory &make_;
@@ -278,6 +334,8 @@ const char *toString(Outcome::Verdict verdict) {
     return "refused";
   case Outcome::Verdict::Wrong:
     return "WRONG";
+  case Outcome::Verdict::Invalid:
+    return "invalid";
   }
   return "";
 }

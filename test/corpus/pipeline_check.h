@@ -18,14 +18,29 @@ struct Instance {
 };
 using Factory = std::function<Instance()>;
 
+/// What is made of the floating arguments before each run.
+enum class Arguments {
+  Given,
+  Parameters,        ///< they require gradients, with grad mode off, as parameters do in inference
+  ReversedParameters ///< and their dims lie in memory in reverse order
+};
+
 struct CheckOptions {
   int64_t seed = 0;
   bool shapeOnly = false; ///< contents are uninitialised memory: compare sizes, strides and dtype
+  /// With parameters only the way to the plan is checked, and that the plan, which leaves out autograd's
+  /// layers where it may, takes the same operators as the interpreter, which never does.
+  Arguments arguments = Arguments::Given;
   std::string pipeline = "functionalize,cleanup";
 };
 
 struct Outcome {
-  enum class Verdict { Equal, Refused, Wrong };
+  enum class Verdict {
+    Equal,
+    Refused,
+    Wrong,
+    Invalid ///< eager has no result for these arguments in another layout
+  };
   Verdict verdict = Verdict::Equal;
   std::string step;   // where it was refused or went wrong
   std::string reason; // one line
@@ -33,7 +48,7 @@ struct Outcome {
   double recordMs = 0, eagerMs = 0;
 };
 
-/// equal, refused, WRONG
+/// equal, refused, WRONG, invalid
 const char *toString(Outcome::Verdict verdict);
 
 /// Refused: graphopt said with a user error that it cannot (the call would run eagerly). Wrong: any
