@@ -139,6 +139,7 @@ public:
     next_ = matched_ < active_->node->segment.rows.size() ? &row + 1 : nullptr;
     return true;
   }
+  void countShadowed() { ++counters_.shadowedOps; }
   /// The row's arguments were not equal: takes its bindings back.
   void undo();
   /// A result of a row that was accepted.

@@ -3,7 +3,6 @@
 // plain tensor is watched by exchanging its vtable pointer for one of a class without members of its own.
 #include "capture/placeholder.h"
 
-#include "capture/tensor_access.h"
 #include "ir/type.h"
 
 #include <ATen/ops/empty.h>
@@ -34,25 +33,19 @@ struct WatchedTensor final : c10::TensorImpl {
   void report() const;
 };
 
-const c10::intrusive_ptr<Placeholder> &anyPlaceholder() {
-  static const auto &one = *new c10::intrusive_ptr<Placeholder>(c10::make_intrusive<Placeholder>(
-      c10::DispatchKeySet(c10::DispatchKey::CPU), caffe2::TypeMeta::Make<float>(), c10::Device(c10::kCPU)));
-  return one;
-}
-
 struct Vtables {
   const void *plain, *watched, *placeholder;
 };
-const Vtables &vtables() {
-  static const Vtables all = [] {
-    auto plain = c10::make_intrusive<c10::TensorImpl>(
-        c10::DispatchKeySet(c10::DispatchKey::CPU), caffe2::TypeMeta::Make<float>(), c10::Device(c10::kCPU));
-    auto watched = c10::make_intrusive<WatchedTensor>(
-        c10::DispatchKeySet(c10::DispatchKey::CPU), caffe2::TypeMeta::Make<float>(), c10::Device(c10::kCPU));
-    return Vtables{vtableOf(*plain), vtableOf(*watched), vtableOf(*anyPlaceholder())};
-  }();
-  return all;
+
+Vtables readVtables() {
+  c10::DispatchKeySet keys(c10::DispatchKey::CPU);
+  caffe2::TypeMeta dtype = caffe2::TypeMeta::Make<float>();
+  c10::Device device(c10::kCPU);
+  return {vtableOf(*c10::make_intrusive<c10::TensorImpl>(keys, dtype, device)),
+          vtableOf(*c10::make_intrusive<WatchedTensor>(keys, dtype, device)),
+          vtableOf(*c10::make_intrusive<Placeholder>(keys, dtype, device))};
 }
+const Vtables vtables = readVtables();
 
 void WatchedTensor::report() const {
   if (tensorWatcher) // of a thread without one: the tensor is shared, and read as in eager
@@ -73,8 +66,8 @@ public:
 Metadata metadataOf(const at::Tensor &tensor) {
   const c10::TensorImpl &impl = *tensor.unsafeGetTensorImpl();
   Metadata metadata;
-  metadata.sizes = impl.sizes().vec();
-  metadata.strides = impl.strides().vec();
+  metadata.sizes = {impl.sizes().begin(), impl.sizes().end()};
+  metadata.strides = {impl.strides().begin(), impl.strides().end()};
   metadata.offset = impl.storage_offset();
   metadata.dtype = impl.dtype();
   metadata.device = impl.device();
@@ -89,14 +82,6 @@ bool operator==(const Metadata &a, const Metadata &b) {
          a.keys == b.keys && a.requiresGrad == b.requiresGrad && a.isWrapped == b.isWrapped;
 }
 
-bool matches(const Metadata &expected, const c10::TensorImpl &actual) {
-  return actual.key_set() == expected.keys && actual.dtype() == expected.dtype &&
-         actual.sizes() == c10::IntArrayRef(expected.sizes) &&
-         actual.strides() == c10::IntArrayRef(expected.strides) &&
-         actual.requires_grad() == expected.requiresGrad &&
-         actual.is_wrapped_number() == expected.isWrapped && actual.device() == expected.device;
-}
-
 std::string toString(const Metadata &metadata) {
   std::vector<int64_t> contiguous(metadata.sizes.size());
   int64_t stride = 1;
@@ -106,7 +91,7 @@ std::string toString(const Metadata &metadata) {
   }
   std::string text =
       fmt::format("{}[{}]", ir::dtypeName(metadata.dtype.toScalarType()), fmt::join(metadata.sizes, ", "));
-  if (contiguous != metadata.strides)
+  if (!std::ranges::equal(contiguous, metadata.strides))
     text += fmt::format(" strides [{}]", fmt::join(metadata.strides, ", "));
   if (!metadata.device.is_cpu())
     text += " " + metadata.device.str();
@@ -276,24 +261,24 @@ void Placeholder::kill() {
   watch(&dead);
 }
 
-bool isPlaceholder(const c10::TensorImpl &impl) { return vtableOf(impl) == vtables().placeholder; }
+bool isPlaceholder(const c10::TensorImpl &impl) { return vtableOf(impl) == vtables.placeholder; }
 
 bool watchTensor(c10::TensorImpl &impl, PlaceholderOwner &owner) {
   const void *vtable = vtableOf(impl);
-  if (vtable == vtables().plain)
-    setVtable(impl, vtables().watched);
-  else if (vtable == vtables().placeholder)
+  if (vtable == vtables.plain)
+    setVtable(impl, vtables.watched);
+  else if (vtable == vtables.placeholder)
     static_cast<Placeholder &>(impl).watch(&owner);
   else
-    return vtable == vtables().watched; // by another thread's call
+    return vtable == vtables.watched; // by another thread's call
   return true;
 }
 
 void unwatchTensor(c10::TensorImpl &impl) {
   const void *vtable = vtableOf(impl);
-  if (vtable == vtables().watched)
-    setVtable(impl, vtables().plain);
-  else if (vtable == vtables().placeholder)
+  if (vtable == vtables.watched)
+    setVtable(impl, vtables.plain);
+  else if (vtable == vtables.placeholder)
     static_cast<Placeholder &>(impl).watch(nullptr);
 }
 

@@ -4,9 +4,14 @@
 // of TensorImpl, has_storage() and storage(): the frame hears of the first access, runs what is pending and
 // fills the placeholder in, so the reader finds the real thing.
 #pragma once
-#include <ATen/core/Tensor.h>
-#include <torch/csrc/autograd/function.h>
+#include "capture/tensor_access.h"
 
+#include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -30,7 +35,7 @@ protected:
 
 /// What a tensor looks like without its contents.
 struct Metadata {
-  std::vector<int64_t> sizes, strides;
+  c10::SmallVector<int64_t, 5> sizes, strides;
   int64_t offset = 0; ///< in elements
   caffe2::TypeMeta dtype;
   c10::Device device{c10::kCPU};
@@ -41,7 +46,15 @@ struct Metadata {
 /// The offset is not compared, here and below: it is the memory's business.
 bool operator==(const Metadata &a, const Metadata &b);
 Metadata metadataOf(const at::Tensor &tensor);
-bool matches(const Metadata &expected, const c10::TensorImpl &actual);
+inline bool matches(const Metadata &expected, const c10::TensorImpl &actual) {
+  const auto *history = static_cast<const torch::autograd::AutogradMeta *>(autogradMeta(actual));
+  bool requiresGrad = history && (history->requires_grad_ || history->grad_fn_ ||
+                                  (history->is_view_ && actual.requires_grad())); // as the base does
+  return actual.key_set() == expected.keys && actual.dtype() == expected.dtype &&
+         std::ranges::equal(actual.sizes(), expected.sizes) &&
+         std::ranges::equal(actual.strides(), expected.strides) && requiresGrad == expected.requiresGrad &&
+         actual.is_wrapped_number() == expected.isWrapped && actual.device() == expected.device;
+}
 std::string toString(const Metadata &metadata);
 
 /// The grad_fn of promised placeholders that require grad. Whoever takes a gradient edge of one past the

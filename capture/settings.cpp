@@ -8,6 +8,7 @@
 #include <c10/core/DefaultDtype.h>
 #include <graphopt/error.h>
 
+#include <algorithm>
 #include <cstring>
 #ifdef __SSE2__
 #include <immintrin.h>
@@ -125,16 +126,38 @@ void apply(SettingsId id) {
       kSwitches[i].set(at::globalContext(), wanted[i]);
 }
 
-const void *contextBytes() { return static_cast<const void *>(&at::globalContext()); }
+const char *contextBytes() { return reinterpret_cast<const char *>(&at::globalContext()); }
+
+/// Where in at::Context a switch lies: found by turning it, and turning it back.
+size_t offsetOf(void (*turn)(at::Context &)) {
+  const std::vector<char> before(contextBytes(), contextBytes() + sizeof(at::Context));
+  turn(at::globalContext());
+  const auto [first, second] = std::mismatch(before.begin(), before.end(), contextBytes());
+  turn(at::globalContext());
+  return static_cast<size_t>(first - before.begin());
+}
+
+/// The part of at::Context that holds its switches, from the first member of that kind to past the last.
+struct Span {
+  size_t begin, size;
+};
+Span findSwitches() {
+  constexpr size_t kPast = 32; // preferred backends come after the last switch looked for
+  size_t first = offsetOf([](at::Context &c) { c.setUserEnabledCuDNN(!c.userEnabledCuDNN()); });
+  size_t last = offsetOf([](at::Context &c) { c.setUserEnabledNNPACK(!c.userEnabledNNPACK()); });
+  GO_ASSERT(first < last && last + kPast <= sizeof(at::Context), "at::Context is not laid out as in LibTorch 2.11");
+  return {first, last + kPast - first};
+}
+const Span switches = findSwitches();
 
 } // namespace
 
-SettingsProbe::SettingsProbe() : bytes_(sizeof(at::Context)) { readAgain(); }
+SettingsProbe::SettingsProbe() : bytes_(switches.size) { readAgain(); }
 
 bool SettingsProbe::isUnchanged() const {
   return threads_ == at::get_num_threads() && denormals_ == flushesDenormals() &&
          dtype_ == c10::get_default_dtype_as_scalartype() &&
-         std::memcmp(bytes_.data(), contextBytes(), bytes_.size()) == 0;
+         std::memcmp(bytes_.data(), contextBytes() + switches.begin, switches.size) == 0;
 }
 
 SettingsId SettingsProbe::readAgain() {
@@ -142,7 +165,7 @@ SettingsId SettingsProbe::readAgain() {
   threads_ = at::get_num_threads();
   denormals_ = flushesDenormals();
   dtype_ = c10::get_default_dtype_as_scalartype();
-  std::memcpy(bytes_.data(), contextBytes(), bytes_.size());
+  std::memcpy(bytes_.data(), contextBytes() + switches.begin, switches.size);
   return id_;
 }
 
