@@ -211,6 +211,30 @@ TRAP(Error, IndexOutOfRangeAfterTheTryBlock) {
   });
 }
 
+// Documented: the variable got its new value, which was never computed; in eager it keeps the old one.
+TRAP(Error, ResultOfAFailedOperator) {
+  auto f = run.compile([](Tensor x, Tensor index) {
+    Tensor y = x * 2;
+    try {
+      y = y.gather(0, index);
+      y.sum().item<float>();
+    } catch (const c10::Error &) {
+      return y * 100;
+    }
+    return y + 1;
+  });
+  run.calls([&](int call) {
+    const bool isBad = call % 3 == 0;
+    Tensor x = run.randn({3}), index = torch::tensor({int64_t(0), int64_t(isBad ? 9 : 1)});
+    try {
+      Tensor y = f(x, index), want = isBad ? x * 2 * 100 : (x * 2).gather(0, index) + 1;
+      run.see("right", torch::equal(y, want));
+    } catch (const Error &error) {
+      run.see("right", run.replays() && isBad && error.kind() == Error::Kind::User);
+    }
+  });
+}
+
 TRAP(Error, SingularMatrix) {
   run.mayThrow();
   auto f = run.compile([](Tensor a) { return at::linalg_inv(a) + 1; });

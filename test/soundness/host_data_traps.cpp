@@ -332,4 +332,32 @@ TRAP(HostData, UnsafeStorage) {
   });
 }
 
+TRAP(HostData, MaskWrittenThroughDataPtrEachStep) {
+  Tensor mask = torch::zeros({4});
+  run.watch("mask", mask);
+  auto f = run.compile([mask](Tensor x) {
+    std::vector<Tensor> all;
+    for (int i = 0; i < 4; ++i) {
+      mask.data_ptr<float>()[i] += 1;
+      all.push_back(x * mask);
+    }
+    return torch::stack(all);
+  });
+  run.calls([&](int) { run.see("y", f(run.randn({4}))); });
+}
+
+TRAP(HostData, ArgumentWrittenThroughAccessorBetweenUses) {
+  auto f = run.compile([](Tensor x) {
+    Tensor y = x * 2;
+    x.accessor<float, 1>()[0] = 7;
+    Tensor z = x + y;
+    x.accessor<float, 1>()[1] = 8;
+    return std::vector<Tensor>{y, z, x * 3};
+  });
+  run.calls([&](int) {
+    const at::NoGradGuard noGrad;
+    run.see("y", f(run.in("x", run.randn({3}))));
+  });
+}
+
 } // namespace graphopt::soundness
