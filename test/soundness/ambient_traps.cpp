@@ -313,4 +313,15 @@ TRAP(Ambient, FlushDenormalInside) {
   run.calls([&](int) { run.see("y", f(torch::full({3}, 1e-38))); });
 }
 
+TRAP(Ambient, AutocastAroundAllCalls) {
+  auto net = linear();
+  auto f = run.compile([net](Tensor x) { return net->forward(x) + net->forward(x * 2); });
+  const Autocast autocast(true);
+  run.calls([&](int) {
+    run.see("y", f(run.randn({2, 4})));
+    const at::NoGradGuard noGrad;
+    net->weight.mul_(-1.25); // eager keeps its first cast, as long as autocast lasts
+  });
+}
+
 } // namespace graphopt::soundness

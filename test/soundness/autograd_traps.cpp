@@ -3,43 +3,14 @@
 #include "trap.h"
 
 #include <torch/autograd.h>
+#include <torch/csrc/autograd/forward_grad.h>
 
 namespace graphopt::soundness {
 namespace {
 
 using Tensors = std::vector<Tensor>;
-using torch::autograd::AutogradContext;
 
 Tensor leaf(Trial &run, at::IntArrayRef sizes) { return run.randn(sizes).set_requires_grad(run.gradients()); }
-
-/// Twice the gradient that it should be, so that nobody can replace it by what its forward does.
-struct Exaggerate : torch::autograd::Function<Exaggerate> {
-  static Tensor forward(AutogradContext *context, Tensor x, double factor) {
-    context->saved_data["factor"] = factor;
-    context->save_for_backward({x});
-    return x * x;
-  }
-  static Tensors backward(AutogradContext *context, Tensors gradients) {
-    return {gradients[0] * context->get_saved_variables()[0] * 4 * context->saved_data["factor"].toDouble(),
-            Tensor()};
-  }
-};
-
-/// Straight-through: forward rounds, backward does as if it had not.
-struct Round : torch::autograd::Function<Round> {
-  static Tensor forward(AutogradContext *, Tensor x) { return x.round(); }
-  static Tensors backward(AutogradContext *, Tensors gradients) { return gradients; }
-};
-
-/// Writes its argument and says so.
-struct WriteInPlace : torch::autograd::Function<WriteInPlace> {
-  static Tensor forward(AutogradContext *context, Tensor x) {
-    x.mul_(2);
-    context->mark_dirty({x});
-    return x;
-  }
-  static Tensors backward(AutogradContext *, Tensors gradients) { return {gradients[0] * 3}; }
-};
 
 } // namespace
 
@@ -185,46 +156,6 @@ TRAP(Autograd, HookOnParameter) {
   });
 }
 
-TRAP(Autograd, CustomFunction) {
-  auto f = run.compile([](Tensor x, double factor) { return Exaggerate::apply(x + 1, factor).exp() * 2; });
-  run.calls([&](int call) {
-    Tensor y = f(run.in("x", leaf(run, {3})), 1.0 + call % 3);
-    run.see("y", y);
-    run.backward(y);
-  });
-}
-
-TRAP(Autograd, CustomFunctionOnArgument) {
-  auto f = run.compile([](Tensor x) { return Round::apply(x) * 2; });
-  run.calls([&](int) {
-    Tensor y = f(run.in("x", leaf(run, {3})));
-    run.see("y", y);
-    run.backward(y);
-  });
-}
-
-TRAP(Autograd, CustomFunctionReturned) {
-  auto f = run.compile([](Tensor x) { return Round::apply(x * 3); });
-  run.calls([&](int) {
-    Tensor y = f(run.in("x", leaf(run, {3})));
-    run.see("y", y);
-    run.backward(y);
-  });
-}
-
-TRAP(Autograd, CustomFunctionThatWrites) {
-  auto f = run.compile([](Tensor x) {
-    Tensor h = x + 1;
-    Tensor y = WriteInPlace::apply(h);
-    return Tensors{y * 2, h};
-  });
-  run.calls([&](int) {
-    Tensors y = f(run.in("x", leaf(run, {3})));
-    run.see("y", y);
-    run.backward(y[0]);
-  });
-}
-
 TRAP(Autograd, GradRead) {
   Tensor w = leaf(run, {3});
   run.watch("w", w);
@@ -340,6 +271,53 @@ TRAP(Autograd, DataOfIntermediates) {
     Tensors y = f(run.in("x", leaf(run, {3})));
     run.see("y", y);
     run.backward(y[2]);
+  });
+}
+
+TRAP(Autograd, ViewWrittenAcrossBorders) {
+  auto f = run.compile([](Tensor x) {
+    Tensor y = x * 2;
+    const float first = y.sum().item<float>();
+    Tensor v = y[0];
+    const float second = v.sum().item<float>();
+    v.mul_(3);
+    const float third = y.sum().item<float>();
+    return Tensors{y * first + second, v + third};
+  });
+  run.calls([&](int) {
+    Tensors y = f(run.in("x", leaf(run, {2, 3})));
+    run.see("y", y);
+    run.backward(y[0]);
+  });
+}
+
+TRAP(Autograd, ViewMadeWithoutGradientsWritten) {
+  run.mayThrow();
+  auto f = run.compile([](Tensor x) {
+    Tensor y = x * 2, v;
+    {
+      const at::NoGradGuard noGrad;
+      v = y.view({3, 1});
+    }
+    v.mul_(2);
+    return y + 1;
+  });
+  run.calls(
+      [&](int call) { run.see("y", f(run.randn({3}).set_requires_grad(run.gradients() && call % 3 == 0))); });
+}
+
+TRAP(Autograd, ForwardMode) {
+  auto f = run.compile([](Tensor x) { return (x * x).sin() + 1; });
+  run.calls([&](int call) {
+    const auto level = torch::autograd::ForwardADLevel::get_next_idx();
+    {
+      Tensor x = run.randn({3}), tangent = run.randn({3});
+      Tensor y = f(call % 3 ? at::_make_dual(x, tangent, static_cast<int64_t>(level)) : x);
+      auto [primal, derivative] = at::_unpack_dual(y, static_cast<int64_t>(level));
+      run.see("primal", Tensor(primal).detach());
+      run.see("derivative", derivative);
+    }
+    torch::autograd::ForwardADLevel::release_idx(level);
   });
 }
 

@@ -299,4 +299,21 @@ TRAP(Branch, MorePathsThanAnybodyKeeps) {
   run.calls([&](int call) { run.see("y", f(run.randn({5}), int64_t(call))); }, 1500);
 }
 
+TRAP(Branch, LargeIntegers) {
+  auto f = run.compile([](Tensor x, int64_t n) { return x + n; });
+  run.calls([&](int call) { run.see("y", f(torch::arange(3), (int64_t(1) << 60) + call % 3)); });
+}
+
+TRAP(Branch, DtypeAndFormatArguments) {
+  auto f = run.compile([](Tensor x, at::ScalarType dtype, at::MemoryFormat format) {
+    Tensor y = (x + 1).to(dtype).contiguous(format);
+    return std::vector<Tensor>{y, y.sum(at::kDouble), torch::ones({2}, y.options()),
+                               x.to(x.options().dtype(dtype))};
+  });
+  run.calls([&](int call) {
+    run.see("y", f(run.randn({1, 2, 2, 2}), call % 2 ? at::kDouble : at::kInt,
+                   call % 3 ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast));
+  });
+}
+
 } // namespace graphopt::soundness

@@ -308,4 +308,17 @@ TRAP(Error, DestructorRunsOperators) {
   run.calls([&](int) { run.see("y", f(run.randn({3}))); });
 }
 
+TRAP(Error, OperatorFailsInTheFirstCall) {
+  run.mayThrow();
+  Tensor w = torch::zeros({3});
+  run.watch("w", w);
+  auto f = run.compile([w](Tensor x, Tensor index) {
+    w.add_(1);
+    Tensor y = x.index_select(0, index);
+    w.add_(10);
+    return y * 2;
+  });
+  run.calls([&](int call) { run.see("y", f(run.randn({3}), torch::tensor({0, call % 3 == 1 ? 9 : 1}))); });
+}
+
 } // namespace graphopt::soundness

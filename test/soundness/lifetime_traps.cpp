@@ -151,4 +151,60 @@ TRAP(Lifetime, UseCountDecides) {
   run.calls([&](int) { run.see("y", f(run.randn({3}))); });
 }
 
+TRAP(Lifetime, CallableDiesBeforeItsResults) {
+  Tensors kept;
+  run.calls([&](int call) {
+    Tensor x = run.in("x", run.randn({3}).set_requires_grad(run.gradients()));
+    {
+      auto intermediate = std::make_shared<Tensor>();
+      auto f = run.compile([intermediate](Tensor t) {
+        *intermediate = t * 2;
+        return intermediate->exp();
+      });
+      for (int i = 0; i < 3; ++i)
+        kept = {f(x), *intermediate};
+    }
+    run.forgetSubjects();
+    run.see("kept", kept);
+    run.backward(kept[call % 2]);
+  });
+}
+
+TRAP(Lifetime, CallableDiesAfterAnError) {
+  run.mayThrow();
+  run.calls([&](int call) {
+    Tensors kept;
+    {
+      auto f = run.compile([&kept](Tensor t, Tensor index) {
+        kept = {t * 2};
+        kept.push_back(t.gather(0, index));
+        kept.push_back(t * 3);
+        return kept[2] + 1;
+      });
+      Tensor x = run.randn({3});
+      f(x, torch::tensor({0, 1}));
+      try {
+        f(x, torch::tensor({0, call % 2 ? 9 : 1}));
+      } catch (const c10::Error &) {
+        kept.resize(1); // what came before the error is there
+      }
+    }
+    run.forgetSubjects();
+    run.see("kept", kept[0]);
+  });
+}
+
+TRAP(Lifetime, KeptUntilTheProcessEnds) {
+  static Tensors kept;
+  auto f = run.compile([](Tensor x) {
+    kept.push_back(x * 2);
+    return kept.back().t();
+  });
+  run.calls([&](int) {
+    kept.push_back(f(run.randn({2, 3})));
+    run.see("y", kept.back());
+  });
+  run.see("all", static_cast<int64_t>(kept.size() % 20));
+}
+
 } // namespace graphopt::soundness

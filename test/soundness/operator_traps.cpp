@@ -3,6 +3,7 @@
 #include "trap.h"
 
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/custom_class.h>
 #include <torch/library.h>
 
 namespace graphopt::soundness {
@@ -44,7 +45,14 @@ Tensor viaPointer(const Tensor &x) {
   return y;
 }
 
+struct Counter : torch::CustomClassHolder {
+  int64_t count = 0;
+};
+Tensor addCount(const Tensor &x, const c10::intrusive_ptr<Counter> &counter) { return x + ++counter->count; }
+
 TORCH_LIBRARY(graphopt_traps, library) {
+  library.class_<Counter>("Counter");
+  library.def("add_count", &addCount);
   library.def("scaled_add(Tensor x, Tensor y, float factor) -> Tensor", &scaledAdd);
   library.def("bump_declared(Tensor(a!) x) -> Tensor(a!)");
   library.def("bump_hidden(Tensor x) -> Tensor", &bumpHidden);
@@ -307,6 +315,44 @@ TRAP(Operator, OfAUserWithSizesByData) {
     return all;
   });
   run.calls([&](int) { run.see("y", f(run.randn({4}))); });
+}
+
+TRAP(Operator, MetaTensors) {
+  auto f = run.compile([](Tensor x) {
+    Tensor shape = torch::empty({2, 3}, at::kMeta).matmul(torch::empty({3, x.size(0)}, at::kMeta));
+    return x * static_cast<double>(shape.numel());
+  });
+  run.calls([&](int call) { run.see("y", f(run.randn({1 + call % 3}))); });
+}
+
+TRAP(Operator, Quantized) {
+  auto f = run.compile([](Tensor x, double scale) {
+    Tensor q = at::quantize_per_tensor(x + 1, scale, 10, at::kQInt8);
+    return Tensors{q.dequantize() * 2, q.int_repr(), at::relu(q).dequantize()};
+  });
+  run.calls([&](int call) {
+    const at::NoGradGuard noGrad;
+    run.see("y", f(run.randn({4}), 0.1 + 0.05 * (call % 3)));
+  });
+}
+
+TRAP(Operator, OpaqueLayout) {
+  auto f = run.compile([](Tensor x) {
+    const at::NoGradGuard noGrad;
+    Tensor m = (x * 2).to_mkldnn();
+    return Tensors{(m + m).to_dense() + 1, at::relu(m).to_dense()};
+  });
+  run.calls([&](int) { run.see("y", f(run.randn({2, 3}))); });
+}
+
+TRAP(Operator, ObjectOfAUser) {
+  auto counter = c10::make_intrusive<Counter>();
+  auto f = run.compile([counter](Tensor x) {
+    static const auto op = userOperator<Tensor(const Tensor &, const c10::intrusive_ptr<Counter> &)>(
+        "graphopt_traps::add_count");
+    return op.call(op.call(x * 2, counter) + 1, counter);
+  });
+  run.calls([&](int) { run.see("y", f(run.randn({3}))); });
 }
 
 } // namespace graphopt::soundness

@@ -379,4 +379,14 @@ TRAP(State, BuffersSwapped) {
   });
 }
 
+TRAP(State, ForgottenBetweenCalls) {
+  auto f = run.compile([](Tensor x) { return x.sum().item<float>() > 0 ? x.exp() : x * 2; });
+  run.calls([&](int call) {
+    Tensor y = f(run.randn({3}));
+    if (call % 3 == 0)
+      f.reset();
+    run.see("y", y);
+  });
+}
+
 } // namespace graphopt::soundness

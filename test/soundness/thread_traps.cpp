@@ -5,6 +5,7 @@
 #include <ATen/Parallel.h>
 #include <torch/nn/modules/linear.h>
 
+#include <atomic>
 #include <mutex>
 #include <thread>
 
@@ -208,6 +209,66 @@ TRAP(Thread, StateUnderALock) {
         });
       },
       3);
+}
+
+TRAP(Thread, Pipeline) {
+  auto first = run.compile([](Tensor x) { return x.exp() * 2; });
+  auto second = run.compile([](Tensor x) { return x.tanh() + x; });
+  run.calls(
+      [&](int) {
+        std::vector<Tensor> arguments, between(kCallsEach), results;
+        for (int i = 0; i < kCallsEach; ++i)
+          arguments.push_back(run.randn({4}));
+        std::atomic<int> done{0};
+        const bool grad = at::GradMode::is_enabled(), inference = c10::InferenceMode::is_enabled();
+        std::thread producer([&] {
+          const c10::InferenceMode inferenceMode(inference);
+          const at::AutoGradMode mode(grad);
+          for (int i = 0; i < kCallsEach; ++i) {
+            between[i] = first(arguments[i]);
+            done = i + 1;
+          }
+        });
+        for (int i = 0; i < kCallsEach; ++i) {
+          while (done <= i)
+            std::this_thread::yield();
+          results.push_back(second(between[i]));
+        }
+        producer.join();
+        run.see("y", results);
+      },
+      3);
+}
+
+TRAP(Thread, CompiledOnAThreadInsideACall) {
+  auto inner = run.compile([](Tensor x) { return x.exp() * 2; });
+  auto f = run.compile([inner](Tensor x) {
+    Tensor y = x * 2, z;
+    y.const_data_ptr<float>(); // settles it
+    std::thread([&] {
+      const at::NoGradGuard noGrad;
+      z = inner(y);
+    }).join();
+    return y + z;
+  });
+  run.calls([&](int) { run.see("y", f(run.randn({3}))); });
+}
+
+// Documented: another thread sees a tensor of the program without the writes that the call has not run yet.
+TRAP(Thread, OtherThreadReadsStateWithPendingWrite) {
+  Tensor w = torch::zeros({1});
+  run.watch("w", w);
+  auto f = run.compile([w](Tensor x) {
+    w.add_(1);
+    float seen = -1;
+    std::thread([&] { seen = *w.const_data_ptr<float>(); }).join();
+    return std::pair<double, Tensor>(seen, x * 2);
+  });
+  run.calls([&](int call) {
+    auto [seen, y] = f(run.randn({3}));
+    run.see("right", seen == call || (run.replays() && seen == call - 1));
+    run.see("y", y);
+  });
 }
 
 } // namespace graphopt::soundness

@@ -103,4 +103,34 @@ TRAP(Training, RetainedGraphAcrossCalls) {
   });
 }
 
+TRAP(Training, FlatParameters) {
+  Tensor flat = leaf(run, {14});
+  run.watch("flat", flat);
+  auto f = run.compile([flat](Tensor x) {
+    const std::vector<Tensor> parts = flat.split_with_sizes({12, 2});
+    return torch::tanh(x.matmul(parts[0].view({6, 2})) + parts[1]);
+  });
+  run.expectSteady();
+  run.calls([&](int) {
+    run.backward(f(run.randn({3, 6})));
+    const at::NoGradGuard noGrad;
+    if (flat.grad().defined())
+      flat.sub_(flat.grad() * 0.1);
+  });
+}
+
+TRAP(Training, ParametersThatAreViews) {
+  Tensor flat = run.randn({8}), w = flat.slice(0, 0, 4).detach(), b = flat.slice(0, 4, 8).detach();
+  w.set_requires_grad(run.gradients());
+  b.set_requires_grad(run.gradients());
+  run.watch("flat", flat);
+  run.watch("w", w);
+  run.watch("b", b);
+  auto f = run.compile([w, b](Tensor x) { return (x * w + b).exp(); });
+  run.calls([&](int) {
+    run.backward(f(run.randn({4})));
+    flat.mul_(0.9); // all of them at once
+  });
+}
+
 } // namespace graphopt::soundness

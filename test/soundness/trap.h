@@ -62,6 +62,10 @@ public:
     else
       return (*program_)(args...);
   }
+  void reset() const {
+    if (compiled_)
+      compiled_->reset();
+  }
   Program *operator->() const { return program_.get(); }
   Explanation explain() const { return compiled_ ? compiled_->explain() : Explanation(); }
 
@@ -151,6 +155,12 @@ public:
   Tensor in(const std::string &name, Tensor tensor);
   /// Backward from a weighted sum of `y`, if a gradient can be asked of it.
   void backward(const Tensor &y);
+
+  /// Lets go of what compile() gave out so far: the harness itself keeps callables alive, for their counters.
+  void forgetSubjects() {
+    unmatched_ = true;
+    explains_.clear();
+  }
 
   /// The program has no branch: from the third call on nothing may be recorded and nothing may diverge.
   void expectSteady() { steady_ = true; }
