@@ -131,6 +131,12 @@ c10::intrusive_ptr<Placeholder> Placeholder::make(const Metadata &metadata, Valu
                                                   const std::shared_ptr<GradientTrap> &trap) {
   auto made = c10::make_intrusive<Placeholder>(metadata.keys, metadata.dtype, metadata.device);
   made->value_ = value;
+  // TensorImpl's constructor goes by the inference mode of the moment, which need not be that of the result.
+  made->key_set_ = metadata.keys;
+  const bool counts = !made->is_inference();
+  if (counts != made->version_counter().enabled())
+    made->set_version_counter(counts ? c10::VariableVersion(0)
+                                     : c10::VariableVersion(c10::VariableVersion::DISABLED));
   made->set_sizes_and_strides(metadata.sizes, metadata.strides);
   made->set_storage_offset(metadata.offset);
   if (metadata.isWrapped)

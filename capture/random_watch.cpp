@@ -1,10 +1,15 @@
 // A generator's state is compared whole: a program may have drawn from it, reseeded it or set its state.
 #include "capture/random_watch.h"
 
+#include "capture/tensor_hooks.h"
+
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 
+#include <graphopt/error.h>
+
 #include <cstring>
+#include <mutex>
 
 namespace graphopt::capture {
 namespace {
@@ -40,19 +45,84 @@ void setState(at::Generator &target, const at::Generator &source) {
   to->set_next_double_normal_sample(from->next_double_normal_sample());
 }
 
+/// Of this thread; null: none.
+thread_local RandomWatch *drawsPending = nullptr;
+
+/// Asked for its state (to save it, as recomputation in backward does), it lets pending draws come first.
+/// Given one, it says so.
+struct AnsweringGenerator final : at::CPUGeneratorImpl {
+  using CPUGeneratorImpl::CPUGeneratorImpl;
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
+    if (drawsPending)
+      letThemDraw();
+    return CPUGeneratorImpl::get_state();
+  }
+  void set_state(const c10::TensorImpl &state) override {
+    touch();
+    CPUGeneratorImpl::set_state(state);
+  }
+  void set_current_seed(uint64_t seed) override {
+    touch();
+    CPUGeneratorImpl::set_current_seed(seed);
+  }
+  uint64_t seed() override {
+    touch();
+    return CPUGeneratorImpl::seed();
+  }
+  static void touch() {
+    if (drawsPending)
+      drawsPending->touch();
+  }
+  void letThemDraw() const {
+    auto &lock = const_cast<std::mutex &>(mutex_);
+    if (!lock.try_lock())
+      userError("the random generator's state is asked for with its mutex held, while a compiled call still "
+                "has to draw "
+                "from it: ask without holding the mutex, or read a value of the call first");
+    lock.unlock();
+    runPendingOperators();
+  }
+};
+
+const void *vtableOf(const at::CPUGeneratorImpl &generator) {
+  return *reinterpret_cast<const void *const *>(&generator);
+}
+
+/// Makes a CPU generator one of the class above, for good, since other threads may be inside. As with watched
+/// tensors, the class has no members of its own.
+void answerFor(const at::Generator &generator) {
+  static const at::CPUGeneratorImpl plain;
+  static const AnsweringGenerator answering;
+  if (!generator.device().is_cpu())
+    return;
+  auto *impl = static_cast<at::CPUGeneratorImpl *>(generator.unsafeGetGeneratorImpl());
+  if (vtableOf(*impl) == vtableOf(plain))
+    *reinterpret_cast<const void **>(impl) = vtableOf(answering);
+}
+
 } // namespace
 
 bool RandomWatch::admits(c10::Device device) {
   const at::Generator &now = at::globalContext().defaultGenerator(device);
   if (!state_) {
+    answerFor(now);
+    drawsPending = this;
     generator_ = now;
     state_ = copyOf(now);
     return true;
   }
-  return generator_->unsafeGetGeneratorImpl() == now.unsafeGetGeneratorImpl() && sameState(*state_, now);
+  return !isTouched_ && generator_->unsafeGetGeneratorImpl() == now.unsafeGetGeneratorImpl() &&
+         sameState(*state_, now);
 }
 
-bool RandomWatch::isInStep() const { return !state_ || sameState(*state_, *generator_); }
+void RandomWatch::forget() {
+  state_.reset();
+  isTouched_ = false;
+  if (drawsPending == this)
+    drawsPending = nullptr;
+}
+
+bool RandomWatch::isInStep() const { return !state_ || (!isTouched_ && sameState(*state_, *generator_)); }
 
 void RandomWatch::drew() {
   if (state_)
@@ -60,7 +130,7 @@ void RandomWatch::drew() {
 }
 
 RandomWatch::Rewound::Rewound(RandomWatch &watch) {
-  if (!watch.state_ || sameState(*watch.state_, *watch.generator_))
+  if (watch.isInStep())
     return;
   target_ = watch.generator_;
   later_ = copyOf(*target_);

@@ -10,14 +10,21 @@ namespace graphopt::capture {
 
 class RandomWatch {
 public:
+  RandomWatch() = default;
+  RandomWatch(const RandomWatch &) = delete;
+  RandomWatch &operator=(const RandomWatch &) = delete;
+  ~RandomWatch() { forget(); }
   /// Before a draw is deferred (or, while recording, made). False: the generator was touched since the draws
   /// that are pending, or is another one: those have to run first.
   bool admits(c10::Device device);
   /// Whether the generator is as the pending draws left it.
   bool isInStep() const;
+  /// The program gave the generator a state, which may be the very one that the pending draws will begin
+  /// with.
+  void touch() { isTouched_ = true; }
   /// While recording, after the draw was made.
   void drew();
-  void forget() { state_.reset(); }
+  void forget();
 
   /// Around the run of pending draws: they see the state they were deferred under, and what the program made
   /// of the generator meanwhile comes after.
@@ -35,6 +42,7 @@ public:
 private:
   std::optional<at::Generator> generator_; // whose state
   std::optional<at::Generator> state_;     // a copy
+  bool isTouched_ = false;                 // since the copy was made
 };
 
 } // namespace graphopt::capture

@@ -128,6 +128,11 @@ const bool installed = install();
 
 } // namespace
 
+void runPendingOperators() {
+  if (listener)
+    listener->onWholeState();
+}
+
 void setHookListener(HookListener *hookListener) { listener = installed ? hookListener : nullptr; }
 
 } // namespace graphopt::capture

@@ -15,6 +15,8 @@ protected:
   ~HookListener() = default;
 };
 
+/// What the hooks do where any pending operator may matter.
+void runPendingOperators();
 /// Null: nobody.
 void setHookListener(HookListener *listener);
 

@@ -225,6 +225,25 @@ TRAP(Ambient, SeedInMidCall) {
   run.calls([&](int) { run.see("y", f(run.randn({3}))); });
 }
 
+TRAP(Ambient, SeedTwiceAlike) {
+  auto f = run.compile([](Tensor x) {
+    torch::manual_seed(3);
+    Tensor a = torch::rand({3});
+    torch::manual_seed(3);
+    return Tensors{a + x, torch::rand({3}), torch::rand({2})};
+  });
+  run.calls([&](int) { run.see("y", f(run.randn({3}))); });
+}
+
+TRAP(Ambient, GeneratorStateReadBetweenDraws) {
+  auto f = run.compile([](Tensor x) {
+    Tensor a = torch::rand({3});
+    Tensor state = at::detail::getDefaultCPUGenerator().get_state();
+    return Tensors{a + x, state, torch::rand({3})};
+  });
+  run.calls([&](int) { run.see("y", f(run.randn({3}))); });
+}
+
 TRAP(Ambient, GeneratorStateSavedAndRestored) {
   auto f = run.compile([](Tensor x) {
     at::Generator generator = at::detail::getDefaultCPUGenerator();

@@ -131,6 +131,27 @@ TEST(Harness, RefusesTrapsThatFailByThemselves) {
               }).empty());
 }
 
+TEST(Harness, SeesThatNothingWasMatched) {
+  const auto body = [](Trial &run) {
+    auto f = run.compile([n = int64_t(0)](Tensor x) mutable { return x.roll(++n, 0); });
+    run.calls([&](int) { run.see("y", f(run.randn({3}))); });
+  };
+  for (const Mode &mode : modes())
+    EXPECT_EQ(spring({"Harness", "unmatched", body, __FILE__, __LINE__}, mode).empty(), !mode.replays)
+        << mode.name;
+}
+
+TEST(Harness, SeesThatCallsAreNotSteady) {
+  const auto body = [](Trial &run) {
+    run.expectSteady();
+    auto f = run.compile([n = int64_t(0)](Tensor x) mutable { return (x + 1).roll(++n / 3, 0); });
+    run.calls([&](int) { run.see("y", f(run.randn({3}))); });
+  };
+  for (const Mode &mode : modes())
+    EXPECT_EQ(spring({"Harness", "unsteady", body, __FILE__, __LINE__}, mode).empty(), !mode.replays)
+        << mode.name;
+}
+
 TEST(Harness, SeesSwitches) {
   EXPECT_FALSE(found([](Trial &run) {
                  run.calls([&](int) {
