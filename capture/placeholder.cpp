@@ -269,22 +269,26 @@ void Placeholder::kill() {
 
 bool isPlaceholder(const c10::TensorImpl &impl) { return vtableOf(impl) == vtables.placeholder; }
 
+/// One that is not filled has an owner who answers for it: another call, or nobody since its operator threw.
+static bool isFilledPlaceholder(const c10::TensorImpl &impl) {
+  return isPlaceholder(impl) && static_cast<const Placeholder &>(impl).isFilled();
+}
+
 bool watchTensor(c10::TensorImpl &impl, PlaceholderOwner &owner) {
   const void *vtable = vtableOf(impl);
   if (vtable == vtables.plain)
     setVtable(impl, vtables.watched);
-  else if (vtable == vtables.placeholder)
+  else if (isFilledPlaceholder(impl))
     static_cast<Placeholder &>(impl).watch(&owner);
   else
-    return vtable == vtables.watched; // by another thread's call
+    return vtable == vtables.watched || vtable == vtables.placeholder; // by another call
   return true;
 }
 
 void unwatchTensor(c10::TensorImpl &impl) {
-  const void *vtable = vtableOf(impl);
-  if (vtable == vtables.watched)
+  if (vtableOf(impl) == vtables.watched)
     setVtable(impl, vtables.plain);
-  else if (vtable == vtables.placeholder)
+  else if (isFilledPlaceholder(impl))
     static_cast<Placeholder &>(impl).watch(nullptr);
 }
 
