@@ -1,5 +1,5 @@
-// On a dispatcher key of their own, one that LibTorch keeps for tests, with the operators that have fast kernels in
-// capture/ unboxed here as well.
+// On a dispatcher key of their own, one that LibTorch keeps for tests, with the operators that have fast
+// kernels in capture/ unboxed here as well.
 #include "bench/constant_kernels.h"
 
 #include <ATen/Operators.h>

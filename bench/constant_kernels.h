@@ -1,5 +1,5 @@
-// Runs host code against kernels that look at nothing: each call of an operator is answered with what it gave when the
-// code ran for real. Measures what the host code costs without any operator.
+// Runs host code against kernels that look at nothing: each call of an operator is answered with what it gave
+// when the code ran for real. Measures what the host code costs without any operator.
 #pragma once
 #include <ATen/core/Tensor.h>
 

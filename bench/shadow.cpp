@@ -1,10 +1,11 @@
-// What shadowing costs: bars H1-H3.
+// What shadowing costs: bars H1-H3; and recording, bar H5a.
 //
 //   build/release/bin/shadow-bench --benchmark_repetitions=20 --benchmark_report_aggregates_only=true
 //
-// Each program runs three ways: as it is (Eager); against kernels that answer with tensors made before and look at
-// nothing (Constant), which is what the host code itself costs; and in a frame whose segments are not run (Shadow).
-// An operator's shadow cost is the difference of the last two, by the number of operators.
+// Each program runs four ways: as it is (Eager); against kernels that answer with tensors made before and
+// look at nothing (Constant), which is what the host code itself costs; in a frame whose segments are not run
+// (Shadow); and in a new frame that records it (Record). An operator's shadow cost is the difference of the
+// last two, by the number of operators.
 #include "bench/constant_kernels.h"
 #include "bench/shadow_programs.h"
 #include "capture/frame.h"
@@ -91,7 +92,7 @@ void report(benchmark::State &state, size_t operators) {
                          benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
-enum class Way { Eager, Constant, Shadow };
+enum class Way { Eager, Constant, Shadow, Record };
 
 void run(benchmark::State &state, const std::function<at::Tensor()> &code, Way way, bool grad) {
   at::set_num_threads(1);
@@ -106,6 +107,8 @@ void run(benchmark::State &state, const std::function<at::Tensor()> &code, Way w
       benchmark::DoNotOptimize(code());
     else if (way == Way::Constant)
       answers.replay(code);
+    else if (way == Way::Record)
+      Shadowed()(code);
     else
       shadowed(code);
   }
@@ -117,6 +120,8 @@ void run(benchmark::State &state, const std::function<at::Tensor()> &code, Way w
   void NAME##Eager(benchmark::State &state) { run(state, MAKE, Way::Eager, state.range(0)); }                \
   void NAME##Constant(benchmark::State &state) { run(state, MAKE, Way::Constant, state.range(0)); }          \
   void NAME##Shadow(benchmark::State &state) { run(state, MAKE, Way::Shadow, state.range(0)); }              \
+  void NAME##Record(benchmark::State &state) { run(state, MAKE, Way::Record, state.range(0)); }              \
+  BENCHMARK(NAME##Record)->ArgName("grad")->Arg(0)->Arg(1)->Unit(benchmark::kMicrosecond);                   \
   BENCHMARK(NAME##Eager)->ArgName("grad")->Arg(0)->Arg(1)->Unit(benchmark::kMicrosecond);                    \
   BENCHMARK(NAME##Constant)->ArgName("grad")->Arg(0)->Arg(1)->Unit(benchmark::kMicrosecond);                 \
   BENCHMARK(NAME##Shadow)->ArgName("grad")->Arg(0)->Arg(1)->Unit(benchmark::kMicrosecond)
@@ -146,7 +151,12 @@ void fixed(benchmark::State &state) {
     shadowed(code);
   shadowed.check(state);
 }
-BENCHMARK(fixed)->ArgNames({"escapes", "borders"})->Args({0, 0})->Args({1, 0})->Args({101, 0})->Args({1, 100});
+BENCHMARK(fixed)
+    ->ArgNames({"escapes", "borders"})
+    ->Args({0, 0})
+    ->Args({1, 0})
+    ->Args({101, 0})
+    ->Args({1, 100});
 
 } // namespace
 } // namespace graphopt::capture

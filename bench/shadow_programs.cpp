@@ -68,7 +68,11 @@ Code chain(int rounds) {
   return [=] {
     at::Tensor x = x0;
     for (int i = 0; i < rounds; ++i) {
-      x = at::layer_norm(at::linear(x, w).relu().add(1), {8}).view({8, 4}).transpose(0, 1).t().reshape({4, 8});
+      x = at::layer_norm(at::linear(x, w).relu().add(1), {8})
+              .view({8, 4})
+              .transpose(0, 1)
+              .t()
+              .reshape({4, 8});
       x = at::dropout(at::softmax(x, -1), 0.1, false).mul(0.5);
     }
     return x;

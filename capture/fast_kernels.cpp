@@ -1,8 +1,8 @@
-// Unboxed kernels for frequent operators: the comparison without building a stack. Whatever they cannot settle goes the
-// boxed way, through the same handler.
+// Unboxed kernels for frequent operators: the comparison without building a stack. Whatever they cannot
+// settle goes the boxed way, through the same handler.
 //
-// Registered on the fallback's key, once, when the library is loaded. Only threads inside a shadowed or recorded call
-// have the key.
+// Registered on the fallback's key, once, when the library is loaded. Only threads inside a shadowed or
+// recorded call have the key.
 #include "capture/handler.h"
 #include "capture/keys.h"
 #include "capture/matching.h"
@@ -15,8 +15,7 @@ namespace {
 
 /// The operator's handle, whose name's address is its identity.
 template <class Op> const c10::OperatorHandle &handleOf() {
-  static const auto handle =
-      c10::Dispatcher::singleton().findSchemaOrThrow(Op::name, Op::overload_name);
+  static const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow(Op::name, Op::overload_name);
   return handle;
 }
 template <class Op> const void *const identity = &handleOf<Op>().operator_name();
@@ -28,14 +27,16 @@ template <class Op, class Result, class... Args> struct Fast<Op, Result(Args...)
     Frame *frame = currentFrame;
     if (frame) [[likely]] {
       const Row *row = frame->next();
-      if (row && row->op == identity<Op> && matches(*frame, *row, keys & kBelowCaptureHigh, args...)) [[likely]]
+      if (row && row->op == identity<Op> && matches(*frame, *row, keys & kBelowCaptureHigh, args...))
+          [[likely]]
         return answer(*frame, *row, args...);
     }
     return boxed(keys, std::forward<Args>(args)...);
   }
 
 private:
-  static bool matches(Frame &frame, const Row &row, c10::DispatchKeySet keys, const std::remove_reference_t<Args> &...args) {
+  static bool matches(Frame &frame, const Row &row, c10::DispatchKeySet keys,
+                      const std::remove_reference_t<Args> &...args) {
     if (!frame.stateMatches(row, keys))
       return false;
     Matcher matcher(frame, row);

@@ -51,7 +51,7 @@ Frame::~Frame() = default;
 void Frame::begin() {
   thread_ = ThreadProbe();
   threadToken_ = threadToken();
-  settings_.now();
+  settings_.refresh();
   state_ = State::Start;
   previous_ = nullptr;
   isOverLimit_ = false;
@@ -211,7 +211,7 @@ bool Frame::shiftFamily(ValueId family, int64_t shift) {
   return true;
 }
 
-bool Frame::bind(ValueId value, c10::TensorImpl &tensor) {
+bool Frame::bindAnew(ValueId value, c10::TensorImpl &tensor) {
   const Segment &segment = active_->node->segment;
   const SegmentValue &expected = segment.values[value];
   if (isPromised(tensor) || !matches(expected.metadata, tensor))
@@ -234,6 +234,9 @@ bool Frame::bind(ValueId value, c10::TensorImpl &tensor) {
     return false;
   watchTensor(tensor, *this); // the program may touch its memory while rows that read it are pending
   slots_[value].set(&tensor);
+  bool isState = expected.isParameter || expected.isBuffer;
+  slots_[value].isKept = isState && !segment.writesLiveIns && active_->shifts[expected.family] == 0 &&
+                         storage->allocator() != nullptr;
   active_->tensors[value] =
       at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(&tensor));
   bound_.push_back(value);
@@ -257,9 +260,11 @@ void Frame::undo() {
   while (bound_.size() > boundBefore_) {
     ValueId value = bound_.back();
     unwatchTensor(*slots_[value].impl);
+    bound_.pop_back();
+    if (slots_[value].isKept)
+      continue;
     slots_[value] = {};
     active_->tensors[value] = at::Tensor();
-    bound_.pop_back();
   }
   scalars_.resize(scalarsBefore_);
 }

@@ -102,7 +102,7 @@ public:
 
   /// The row that the next operator must equal; null when none can.
   const Row *next() const { return next_; }
-  bool stateMatches(const Row &row, c10::DispatchKeySet keys) {
+  [[gnu::always_inline]] bool stateMatches(const Row &row, c10::DispatchKeySet keys) {
     return row.keys == keys.raw_repr() && row.thread == thread_.now(keys) &&
            settings_.now() == active_->node->segment.settings;
   }
@@ -111,13 +111,14 @@ public:
     const c10::AutogradMetaInterface *meta = nullptr;
     const c10::StorageImpl *storage = nullptr; // null: promised
     bool isLeafWithGrad = false;
+    bool isKept = false; // a parameter or buffer, held from visit to visit
     void set(c10::TensorImpl *tensor) {
       impl = tensor;
       storage = tensor->unsafe_storage().unsafeGetStorageImpl();
       meta = autogradMeta(std::as_const(*tensor));
       isLeafWithGrad = meta && static_cast<const torch::autograd::AutogradMeta *>(meta)->requires_grad_;
     }
-    bool is(const c10::TensorImpl &tensor) const {
+    [[gnu::always_inline]] bool is(const c10::TensorImpl &tensor) const {
       if (impl != &tensor || meta != autogradMeta(tensor) ||
           storage != tensor.unsafe_storage().unsafeGetStorageImpl())
         return false;
@@ -126,10 +127,21 @@ public:
     }
   };
   Slot *slots() { return slots_; }
-  bool bind(ValueId value, c10::TensorImpl &tensor);
+  [[gnu::always_inline]] bool bind(ValueId value, c10::TensorImpl &tensor) {
+    const Slot &slot = slots_[value];
+    const Segment &segment = active_->node->segment;
+    const Metadata &expected = segment.values[value].metadata;
+    bool isAsBefore = slot.isKept && slot.is(tensor) && sameLayout(expected, tensor) &&
+                      tensor.storage_offset() == expected.offset && hostMemory_.empty();
+    if (!isAsBefore) [[unlikely]]
+      return bindAnew(value, tensor);
+    watchTensor(tensor, *this);
+    bound_.push_back(value);
+    return true;
+  }
   bool bindScalar(const Word *word, double value);
   /// The row's arguments were equal. False: it may not be deferred after all, and nothing has changed.
-  bool accept(const Row &row) {
+  [[gnu::always_inline]] bool accept(const Row &row) {
     if (row.writesLiveIn || row.isRandom) [[unlikely]]
       if (!acceptEffects(row))
         return false;
@@ -143,7 +155,7 @@ public:
   /// The row's arguments were not equal: takes its bindings back.
   void undo();
   /// A result of a row that was accepted.
-  at::Tensor give(const Row &row, size_t result) {
+  [[gnu::always_inline]] at::Tensor give(const Row &row, size_t result) {
     ValueId value = row.results[result];
     Slot &slot = slots_[value];
     if (!slot.impl) [[unlikely]]
@@ -180,6 +192,7 @@ private:
               torch::jit::Stack *stack);
   void runDirectly(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack);
   void runOpen(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack);
+  bool bindAnew(ValueId value, c10::TensorImpl &tensor);
   at::Tensor make(const Row &row, ValueId value);
   bool acceptEffects(const Row &row);
   bool admitsWrites(const RowInfo &info);

@@ -10,12 +10,12 @@ class Matcher {
 public:
   Matcher(Frame &frame, const Row &row) : frame_(frame), slots_(frame.slots()), words_(row.words) {}
 
-  bool word(Word word) { return *words_++ == word; }
-  bool real(double value) {
+  [[gnu::always_inline]] bool word(Word word) { return *words_++ == word; }
+  [[gnu::always_inline]] bool real(double value) {
     const Word *word = words_++;
     return *word == std::bit_cast<Word>(value) || frame_.bindScalar(word, value);
   }
-  bool tensor(c10::TensorImpl &tensor) {
+  [[gnu::always_inline]] bool tensor(c10::TensorImpl &tensor) {
     Word word = *words_++;
     if (word & kFirstUse)
       return frame_.bind(valueOf(word), tensor);

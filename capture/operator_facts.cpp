@@ -5,6 +5,7 @@
 
 #include "capture/to_attr.h"
 #include "ir/op_catalog.h"
+#include "ir/op_table.h"
 
 #include <algorithm>
 #include <array>
@@ -147,6 +148,8 @@ void addTags(const c10::OperatorHandle &op, OperatorFacts &facts) {
   facts.isUninitialized = facts.base.starts_with("empty") || facts.base.starts_with("new_empty");
   facts.viewName = viewNameOf(op, facts);
   facts.changesGeometry = op.hasTag(at::Tag::inplace_view) || contains(kNoView, facts.base);
+  const ir::AtenRow *row = ir::findAten(facts.name);
+  facts.hidesWrites = row && !std::string_view(row->writes).empty();
   facts.isTrusted = facts.name.starts_with("aten.") || facts.name.starts_with("prims.") ||
                     facts.name.starts_with("profiler.");
   facts.isComposite =

@@ -38,6 +38,7 @@ struct OperatorFacts {
   bool isUninitialized = false; // makes memory without contents (empty)
   bool changesGeometry = false; // of its argument, in place (resize_, transpose_)
   bool isWrite = false;         // some argument is written
+  bool hidesWrites = false;     // aten.def says that it may write what its schema does not name
   bool isTrusted = false;       // of a namespace whose schemas say what is written
   bool isComposite = false;     // of another one, and made of operators that the dispatcher sees
   bool isOpaque = false;        // of another one, without the tag that promises the same

@@ -46,13 +46,23 @@ struct Metadata {
 /// The offset is not compared, here and below: it is the memory's business.
 bool operator==(const Metadata &a, const Metadata &b);
 Metadata metadataOf(const at::Tensor &tensor);
+/// Without the history.
+[[gnu::always_inline]] inline bool sameLayout(const Metadata &expected, const c10::TensorImpl &actual) {
+  auto equal = [](c10::IntArrayRef a, const c10::SmallVector<int64_t, 5> &b) {
+    bool same = a.size() == b.size();
+    for (size_t i = 0; same && i < b.size(); ++i)
+      same = a[i] == b[i];
+    return same;
+  };
+  return actual.key_set() == expected.keys && actual.dtype() == expected.dtype &&
+         equal(actual.sizes(), expected.sizes) && equal(actual.strides(), expected.strides);
+}
+
 inline bool matches(const Metadata &expected, const c10::TensorImpl &actual) {
   const auto *history = static_cast<const torch::autograd::AutogradMeta *>(autogradMeta(actual));
   bool requiresGrad = history && (history->requires_grad_ || history->grad_fn_ ||
                                   (history->is_view_ && actual.requires_grad())); // as the base does
-  return actual.key_set() == expected.keys && actual.dtype() == expected.dtype &&
-         std::ranges::equal(actual.sizes(), expected.sizes) &&
-         std::ranges::equal(actual.strides(), expected.strides) && requiresGrad == expected.requiresGrad &&
+  return sameLayout(expected, actual) && requiresGrad == expected.requiresGrad &&
          actual.is_wrapped_number() == expected.isWrapped && actual.device() == expected.device;
 }
 std::string toString(const Metadata &metadata);

@@ -15,7 +15,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
+#include <map>
 
 namespace graphopt::capture {
 namespace {
@@ -61,10 +61,7 @@ private:
 
 /// Positions, in schema order, of the tensor arguments that the operator writes though its schema does not
 /// say so.
-std::vector<size_t> hiddenWritesOf(const OperatorFacts &facts, const std::vector<c10::IValue> &arguments) {
-  const ir::AtenRow *row = ir::findAten(facts.name);
-  if (!row || std::string_view(row->writes).empty())
-    return {};
+std::vector<size_t> findHiddenWrites(const OperatorFacts &facts, const std::vector<c10::IValue> &arguments) {
   ir::Graph scratch("scratch");
   std::vector<ir::Operand> operands;
   std::vector<ir::NamedAttr> attrs;
@@ -83,6 +80,22 @@ std::vector<size_t> hiddenWritesOf(const OperatorFacts &facts, const std::vector
   for (size_t position : ir::hiddenWrites(*op))
     hidden.push_back(positions.at(position));
   return hidden;
+}
+
+/// The same, remembered: conditions of the table are about flags.
+const std::vector<size_t> &hiddenWritesOf(const OperatorFacts &facts,
+                                          const std::vector<c10::IValue> &arguments) {
+  static const std::vector<size_t> none;
+  if (!facts.hidesWrites)
+    return none;
+  static thread_local std::map<std::pair<const OperatorFacts *, uint64_t>, std::vector<size_t>> seen;
+  uint64_t flags = 0;
+  for (const c10::IValue &argument : arguments)
+    flags = flags << 1 | static_cast<uint64_t>(argument.isBool() && argument.toBool());
+  auto it = seen.find({&facts, flags});
+  if (it == seen.end())
+    it = seen.emplace(std::pair(&facts, flags), findHiddenWrites(facts, arguments)).first;
+  return it->second;
 }
 
 } // namespace
@@ -146,15 +159,15 @@ void SegmentRecorder::know(const at::Tensor &tensor, ValueId id, bool isLiveIn) 
   watchTensor(impl, owner_); // a touch now is a touch later, when it may come before rows that are pending
   if (isLiveIn || !isPlaceholder(impl))
     known.hold.emplace(tensor.getIntrusivePtr());
+  if (known.storage && familyOf(known.storage) == 0)
+    families_.insert_or_assign(
+        known.storage, Family{segment_.values[id].family, impl.unsafe_storage().getWeakStorageImpl()});
   known_.insert_or_assign(&impl, std::move(known));
 }
 
-/// Looked for among the tensors: a storage's address alone may be a dead one's.
 ValueId SegmentRecorder::familyOf(const c10::StorageImpl *storage) const {
-  for (const auto &[impl, known] : known_)
-    if (storage && storageOf(*impl) == storage && known.isAlive())
-      return segment_.values[known.value].family;
-  return 0;
+  auto it = families_.find(storage);
+  return it == families_.end() || it->second.hold.expired() ? 0 : it->second.family;
 }
 
 ValueId SegmentRecorder::declare(const at::Tensor &tensor, bool isLiveIn, ValueId family) {
@@ -225,6 +238,8 @@ void SegmentRecorder::takeWrites(RowInfo &info) {
 
 /// Written tensors keep what the program may ask of them without an operator.
 std::string SegmentRecorder::checkWritten(const RowInfo &info) const {
+  if (info.written.empty())
+    return "";
   for (const auto &[impl, known] : known_) {
     bool isWritten = std::any_of(info.written.begin(), info.written.end(), [&](ValueId id) {
       return segment_.values[id].family == segment_.values[known.value].family;
@@ -296,6 +311,8 @@ void SegmentRecorder::rollBack(size_t values) {
     return isNew;
   });
   std::erase_if(segment_.liveIns, [&](ValueId id) { return static_cast<size_t>(id) >= values; });
+  std::erase_if(families_,
+                [&](const auto &entry) { return static_cast<size_t>(entry.second.family) >= values; });
   segment_.values.resize(values);
   isWritten_.resize(values);
 }

@@ -54,6 +54,10 @@ private:
     std::optional<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> hold;
     bool isAlive() const { return !hold || !hold->expired(); }
   };
+  struct Family {
+    ValueId family;
+    c10::weak_intrusive_ptr<c10::StorageImpl> hold; // keeps the address unique
+  };
   friend struct RecordingSink;
   ValueId operand(c10::TensorImpl &tensor, bool &isNew);
   void know(const at::Tensor &tensor, ValueId id, bool isLiveIn);
@@ -70,6 +74,7 @@ private:
   Namer namer_;
   Segment segment_;
   std::unordered_map<const c10::TensorImpl *, Known> known_;
+  std::unordered_map<const c10::StorageImpl *, Family> families_;
   std::vector<bool> isWritten_; // by value: family
 };
 

@@ -33,6 +33,13 @@ struct Switch {
   void (*set)(at::Context &, int);
 };
 
+template <at::Float32Backend Backend, at::Float32Op Op> int precisionOf(at::Context &context) {
+  return static_cast<int>(context.float32Precision(Backend, Op));
+}
+template <at::Float32Backend Backend, at::Float32Op Op> void setPrecision(at::Context &context, int value) {
+  context.setFloat32Precision(Backend, Op, static_cast<at::Float32Precision>(value));
+}
+
 constexpr Switch kSwitches[] = {
     {[](at::Context &c) { return c.deterministicAlgorithms() + 2 * c.deterministicAlgorithmsWarnOnly(); },
      [](at::Context &c, int v) { c.setDeterministicAlgorithms(v & 1, v & 2); }},
@@ -62,13 +69,18 @@ constexpr Switch kSwitches[] = {
      [](at::Context &c, int v) { c.setSDPUseOverrideable(v); }},
     {[](at::Context &c) { return int(c.allowFP16BF16ReductionMathSDP()); },
      [](at::Context &c, int v) { c.setAllowFP16BF16ReductionMathSDP(v); }},
-    {[](at::Context &c) { return int(c.float32MatmulPrecision()); },
-     [](at::Context &c, int v) {
-       constexpr const char *words[] = {"highest", "high", "medium"};
-       c.setFloat32MatmulPrecision(words[v]);
-     }},
-    {[](at::Context &c) { return int(c.allowTF32CuDNN()); },
-     [](at::Context &c, int v) { c.setAllowTF32CuDNN(v); }},
+    {precisionOf<at::Float32Backend::CUDA, at::Float32Op::MATMUL>,
+     setPrecision<at::Float32Backend::CUDA, at::Float32Op::MATMUL>},
+    {precisionOf<at::Float32Backend::CUDA, at::Float32Op::CONV>,
+     setPrecision<at::Float32Backend::CUDA, at::Float32Op::CONV>},
+    {precisionOf<at::Float32Backend::CUDA, at::Float32Op::RNN>,
+     setPrecision<at::Float32Backend::CUDA, at::Float32Op::RNN>},
+    {precisionOf<at::Float32Backend::MKLDNN, at::Float32Op::MATMUL>,
+     setPrecision<at::Float32Backend::MKLDNN, at::Float32Op::MATMUL>},
+    {precisionOf<at::Float32Backend::MKLDNN, at::Float32Op::CONV>,
+     setPrecision<at::Float32Backend::MKLDNN, at::Float32Op::CONV>},
+    {precisionOf<at::Float32Backend::MKLDNN, at::Float32Op::RNN>,
+     setPrecision<at::Float32Backend::MKLDNN, at::Float32Op::RNN>},
     {[](at::Context &c) { return int(c.allowFP16ReductionCuBLAS()); },
      [](at::Context &c, int v) { c.setAllowFP16ReductionCuBLAS(v != 2, v == 0); }},
     {[](at::Context &c) { return int(c.allowBF16ReductionCuBLAS()); },
@@ -126,6 +138,18 @@ void apply(SettingsId id) {
       kSwitches[i].set(at::globalContext(), wanted[i]);
 }
 
+/// These lie in a table beside at::Context, where a look at its bytes does not reach.
+std::array<at::Float32Precision, 6> readPrecisions() {
+  using at::Float32Backend, at::Float32Op;
+  const at::Context &context = at::globalContext();
+  return {context.float32Precision(Float32Backend::CUDA, Float32Op::MATMUL),
+          context.float32Precision(Float32Backend::CUDA, Float32Op::CONV),
+          context.float32Precision(Float32Backend::CUDA, Float32Op::RNN),
+          context.float32Precision(Float32Backend::MKLDNN, Float32Op::MATMUL),
+          context.float32Precision(Float32Backend::MKLDNN, Float32Op::CONV),
+          context.float32Precision(Float32Backend::MKLDNN, Float32Op::RNN)};
+}
+
 const char *contextBytes() { return reinterpret_cast<const char *>(&at::globalContext()); }
 
 /// Where in at::Context a switch lies: found by turning it, and turning it back.
@@ -145,7 +169,8 @@ Span findSwitches() {
   constexpr size_t kPast = 32; // preferred backends come after the last switch looked for
   size_t first = offsetOf([](at::Context &c) { c.setUserEnabledCuDNN(!c.userEnabledCuDNN()); });
   size_t last = offsetOf([](at::Context &c) { c.setUserEnabledNNPACK(!c.userEnabledNNPACK()); });
-  GO_ASSERT(first < last && last + kPast <= sizeof(at::Context), "at::Context is not laid out as in LibTorch 2.11");
+  GO_ASSERT(first < last && last + kPast <= sizeof(at::Context),
+            "at::Context is not laid out as in LibTorch 2.11");
   return {first, last + kPast - first};
 }
 const Span switches = findSwitches();
@@ -160,8 +185,14 @@ bool SettingsProbe::isUnchanged() const {
          std::memcmp(bytes_.data(), contextBytes() + switches.begin, switches.size) == 0;
 }
 
+void SettingsProbe::refresh() {
+  if (!isUnchanged() || precisions_ != readPrecisions())
+    readAgain();
+}
+
 SettingsId SettingsProbe::readAgain() {
   id_ = numberOf(read());
+  precisions_ = readPrecisions();
   threads_ = at::get_num_threads();
   denormals_ = flushesDenormals();
   dtype_ = c10::get_default_dtype_as_scalartype();

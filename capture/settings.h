@@ -1,7 +1,9 @@
 // The process's switches that decide what operators compute: read, compared and set as one.
 #pragma once
+#include <ATen/Context.h>
 #include <c10/core/ScalarType.h>
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -20,6 +22,9 @@ public:
     return readAgain();
   }
 
+  /// At the beginning of a call: looks at those as well that now() cannot see change (setFloat32Precision).
+  void refresh();
+
 private:
   bool isUnchanged() const;
   SettingsId readAgain();
@@ -27,6 +32,7 @@ private:
   SettingsId id_ = 0;
   int threads_ = 0, denormals_ = 0;
   c10::ScalarType dtype_ = c10::ScalarType::Undefined;
+  std::array<at::Float32Precision, 6> precisions_{};
   std::vector<unsigned char> bytes_; // of at::Context
 };
 
