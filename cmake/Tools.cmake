@@ -10,3 +10,7 @@ find_program(MOLD mold)
 if(MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
+
+# Binaries name no folder of the machine that built them, also where no ccache makes the compiler's paths relative:
+# __FILE__ is short. Torch.cmake does the same for LibTorch's headers.
+add_compile_options(-fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)

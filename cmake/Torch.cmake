@@ -40,6 +40,8 @@ if(NOT torchVersion VERSION_EQUAL 2.11)
 endif()
 message(STATUS "LibTorch ${torchVersion}: ${GRAPHOPT_TORCH}")
 
+add_compile_options(-fmacro-prefix-map=${GRAPHOPT_TORCH}/include/=)
+
 # Headers alone: what ir/ needs (c10 scalar types and fmt, both header-only).
 add_library(graphopt_torch_headers INTERFACE)
 target_include_directories(graphopt_torch_headers SYSTEM INTERFACE ${GRAPHOPT_TORCH}/include)
