@@ -58,6 +58,8 @@ public:
   virtual SegmentRecorder::Name nameOf(const at::Tensor &tensor) = 0;
   /// The module path of the operator that is called now; empty at the top or when it is not known.
   virtual std::string currentModule() = 0;
+  /// Whether something new may be recorded, and why that is needed. Throws when it is an error.
+  virtual bool allowsRecording(const std::string &reason) = 0;
   /// A segment ends in the middle of the call. Throws when that is an error to the user.
   virtual void onBorder(const std::string &reason) = 0;
   virtual void onDivergence(const SegmentPtr &node, size_t row, const std::string &reason) = 0;
@@ -71,7 +73,7 @@ protected:
 
 struct FrameCounters {
   uint64_t shadowedOps = 0, recordedOps = 0, directOps = 0, runs = 0, filled = 0, divergences = 0,
-           borders = 0, recordings = 0;
+           borders = 0, recordings = 0, overLimit = 0;
 };
 
 class Frame final : public OperatorSink, public PlaceholderOwner, public HookListener {

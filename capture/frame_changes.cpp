@@ -262,8 +262,9 @@ void Frame::diverge(const c10::OperatorHandle &op, const OperatorFacts &facts, c
 }
 
 bool Frame::mayRecord(const void *op, const std::string &reason) {
-  if (!isOverLimit_ && !graph_.mayRecord(previous_.get(), op)) {
+  if (!isOverLimit_ && !(host_.allowsRecording(reason) && graph_.mayRecord(previous_.get(), op))) {
     isOverLimit_ = true;
+    ++counters_.overLimit;
     host_.onOverLimit(reason);
   }
   return !isOverLimit_;

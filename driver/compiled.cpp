@@ -8,6 +8,7 @@
 #include "runtime/catalog.h"
 
 #include <graphopt/error.h>
+#include <graphopt/stance.h>
 
 #include <algorithm>
 #include <c10/core/GradMode.h>
@@ -183,6 +184,8 @@ c10::IValue CompiledCallable::call(capture::Program &program, std::vector<c10::I
   ++counters_.calls;
   if (options_.disable)
     return runHost(program, std::move(args), "disabled by an option");
+  if (currentStance() == Stance::forceEager)
+    return runHost(program, std::move(args), "the stance forceEager");
   if (capture::isRecording())
     return runHost(program, std::move(args), "called by a program that was being recorded");
   if (const Lookup found = lookUp(args); found.hit)
@@ -203,6 +206,13 @@ c10::IValue CompiledCallable::record(capture::Program &program, std::vector<c10:
   checkOutside();
   if (found.nearest)
     noteMiss(*found.nearest);
+  const std::string why = found.nearest ? textOf(*found.nearest) : "nothing was recorded yet";
+  if (currentStance() == Stance::failOnRecompile)
+    userError(fmt::format("'{}' would have to be recorded, which the stance failOnRecompile forbids: {}", name_, why));
+  if (currentStance() == Stance::eagerOnRecompile) {
+    recording.unlock();
+    return runHost(program, std::move(args), "the stance eagerOnRecompile");
+  }
   if (variantCount() >= options_.recompileLimit) {
     recording.unlock();
     return runHost(program, std::move(args),

@@ -4,10 +4,13 @@
 #include "capture/argument_names.h"
 #include "capture/capture.h"
 #include "capture/replay_rows.h"
+#include "capture/segment_graph.h"
 #include "driver/log.h"
+#include "ir/print.h"
 
 #include <graphopt/error.h>
 #include <graphopt/scope.h>
+#include <graphopt/stance.h>
 
 namespace graphopt::driver {
 namespace {
@@ -98,6 +101,12 @@ private:
     return program_->scope().value_or("");
   }
 
+  bool allowsRecording(const std::string &reason) override {
+    if (currentStance() == Stance::failOnRecompile)
+      userError(fmt::format("'{}' would have to be recorded, which the stance failOnRecompile forbids: {}",
+                            shadow_.name_, reason.empty() ? "nothing that begins so was recorded yet" : reason));
+    return currentStance() != Stance::eagerOnRecompile;
+  }
   void onBorder(const std::string &reason) override {
     if (shadow_.options_.fullgraph)
       userError(
@@ -119,11 +128,8 @@ private:
                       piece->segment.size(), reason.empty() ? "" : ": " + reason));
   }
   void onOverLimit(const std::string &reason) override {
-    log(Channel::recompiles, fmt::format("{}: runs eagerly, {} recordings begin here already: {}",
-                                         shadow_.name_, shadow_.options_.recompileLimit, reason));
+    log(Channel::recompiles, fmt::format("{}: the rest of a call runs eagerly: {}", shadow_.name_, reason));
     shadow_.say(shadow_.overLimits_, reason);
-    std::lock_guard lock(shadow_.mutex_);
-    ++shadow_.counters_.overLimitCalls;
   }
 
   Shadow &shadow_;
@@ -153,7 +159,7 @@ void Shadow::giveBack(std::unique_ptr<Call> call) {
   capture::FrameCounters counts = call->takeCounters();
   std::lock_guard lock(mutex_);
   ++counters_.calls;
-  counters_.shadowedCalls += counts.recordedOps == 0 && counts.divergences == 0;
+  counters_.shadowedCalls += counts.recordedOps + counts.divergences + counts.overLimit == 0;
   counters_.recordings += counts.recordings;
   counters_.divergences += counts.divergences;
   counters_.borders += counts.borders;
@@ -161,6 +167,7 @@ void Shadow::giveBack(std::unique_ptr<Call> call) {
   counters_.recordedOperators += counts.recordedOps;
   counters_.directOperators += counts.directOps;
   counters_.filled += counts.filled;
+  counters_.overLimitCalls += counts.overLimit;
   idle_.push_back(std::move(call));
 }
 
@@ -173,7 +180,7 @@ void Shadow::say(std::deque<std::string> &list, std::string text) {
 
 void Shadow::call(capture::Program &program, const std::function<void()> &code,
                   const ArgumentsGetter &arguments) {
-  if (capture::isRecording()) {
+  if (capture::isRecording() || currentStance() == Stance::forceEager) {
     code();
     return;
   }
@@ -197,6 +204,7 @@ void Shadow::explain(Explanation &explanation) const {
     info.visits = node->visits;
     info.border = node->segment.border;
     info.reason = node->reason;
+    info.graph = ir::print(capture::graphOf(node->segment, fmt::format("{}_{}", name_, node->segment.number)));
     for (const auto &[next, count] : graph_.successors(node.get()))
       info.next.push_back({next ? next->segment.number : -1, count});
     explanation.segments.push_back(std::move(info));

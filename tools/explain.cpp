@@ -1,5 +1,4 @@
-// graphopt explain: what graphopt makes of a model, after two calls through the driver: one recorded, one
-// replayed.
+// graphopt explain: what graphopt makes of a model, after a few calls through the driver.
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/session.h"
@@ -20,6 +19,8 @@ namespace {
 struct ExplainOptions {
   ModelFlags model;
   std::string output = "-";
+  std::string replay = "shadow";
+  int calls = 3;
 };
 
 /// "12 aten.conv2d": operators by number, then by name.
@@ -51,12 +52,26 @@ std::string explainGraph(const Instance &instance, const ExplainOptions &options
   return explanation.text() + operatorCounts(variant.capture().graph);
 }
 
-/// One recorded call and one replayed call. A refusal is what there is to explain, not a failure of the
-/// command.
-std::string explainProgram(const Instance &instance, const ExplainOptions &options) {
+std::string explainShadow(const Instance &instance, const ExplainOptions &options) {
+  driver::CompiledCallable callable({}, instance.program->name());
+  c10::IValue result;
+  for (int call = 0; call < options.calls; ++call) {
+    seedGenerators(options.model.seed());
+    callable.shadow(*instance.program, [&] { result = instance.program->call(instance.args); },
+                    [&] { return instance.args; });
+  }
+  const Explanation explanation = callable.explain();
+  std::string text = explanation.text();
+  for (const SegmentInfo &segment : explanation.segments)
+    text += "\n" + segment.graph;
+  return text;
+}
+
+/// Trusted replay: recorded once. A refusal is what there is to explain, not a failure of the command.
+std::string explainTrusted(const Instance &instance, const ExplainOptions &options) {
   driver::CompiledCallable callable({.replay = Replay::trusted}, instance.program->name());
   try {
-    for (int call = 0; call < 2; ++call) {
+    for (int call = 0; call < options.calls; ++call) {
       seedGenerators(options.model.seed());
       callable.call(*instance.program, instance.args);
     }
@@ -73,8 +88,10 @@ std::string explainProgram(const Instance &instance, const ExplainOptions &optio
 int runExplain(const ExplainOptions &options) {
   const GradScope grad(options.model);
   const Instance instance = options.model.make();
-  writeText(options.output,
-            options.model.isText() ? explainGraph(instance, options) : explainProgram(instance, options));
+  const auto explain = options.model.isText()        ? explainGraph
+                       : options.replay == "trusted" ? explainTrusted
+                                                     : explainShadow;
+  writeText(options.output, explain(instance, options));
   return 0;
 }
 
@@ -83,6 +100,10 @@ int runExplain(const ExplainOptions &options) {
 Run explainCommand(CLI::App &app) {
   auto options = std::make_shared<ExplainOptions>();
   options->model.add(app);
+  app.add_option("--replay", options->replay, "how calls after the first run: shadow or trusted")
+      ->check(CLI::IsMember({"shadow", "trusted"}))
+      ->capture_default_str();
+  app.add_option("--calls", options->calls, "calls to make")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("-o", options->output, "write here instead of standard output")->type_name("FILE");
   return [options] { return runExplain(*options); };
 }

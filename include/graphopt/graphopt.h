@@ -4,4 +4,5 @@
 #include <graphopt/error.h>
 #include <graphopt/explain.h>
 #include <graphopt/options.h>
+#include <graphopt/stance.h>
 #include <graphopt/tree.h>

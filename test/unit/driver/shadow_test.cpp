@@ -4,6 +4,11 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "ir/parse.h"
+#include "ir/print.h"
+#include "ir/verify.h"
+#include "runtime/catalog.h"
+
 namespace {
 
 using at::Tensor;
@@ -93,6 +98,98 @@ TEST(Shadow, coinFlipsCostLinearlyManySegments) {
   }
   EXPECT_LE(fast.explain().segments.size(), 2u * k + 2) << fast.explain();
   EXPECT_EQ(fast.explain().shadow.recordings, recordings);
+}
+
+TEST(Shadow, segmentsAreGraphsThatVerify) {
+  auto model = std::make_shared<Block>();
+  auto fast = graphopt::compile(model, {.name = "block"});
+  Tensor x = torch::randn({4, 8});
+  for (int i = 0; i < 3; ++i)
+    fast(x);
+  const graphopt::Explanation explanation = fast.explain();
+  ASSERT_EQ(explanation.segments.size(), 1u);
+  const std::string &text = explanation.segments[0].graph;
+  const graphopt::ir::Graph graph = graphopt::ir::parseGraph(text);
+  graphopt::ir::Diagnostics diagnostics("segment", text);
+  EXPECT_TRUE(graphopt::ir::verify(graph, diagnostics, &graphopt::runtime::dispatcherCatalog())) << text;
+  EXPECT_EQ(graphopt::ir::print(graph), text);
+  EXPECT_NE(text.find("param %up.weight"), text.npos) << text;
+}
+
+TEST(Shadow, stancesDecideWhatANewShapeMayDo) {
+  auto fast = graphopt::compile([](const Tensor &x) { return torch::relu(x) * 2; });
+  Tensor known = torch::randn({3}), other = torch::randn({4});
+  fast(known);
+  fast(known);
+  {
+    graphopt::StanceGuard guard(graphopt::Stance::failOnRecompile);
+    EXPECT_TRUE(torch::equal(fast(known), torch::relu(known) * 2));
+    try {
+      fast(other);
+      FAIL() << "nothing was thrown";
+    } catch (const graphopt::Error &error) {
+      EXPECT_NE(std::string(error.what()).find("'self' is f32[4], recorded f32[3]"), std::string::npos)
+          << error.what();
+    }
+  }
+  {
+    graphopt::StanceGuard guard(graphopt::Stance::eagerOnRecompile);
+    EXPECT_TRUE(torch::equal(fast(other), torch::relu(other) * 2));
+  }
+  EXPECT_EQ(fast.explain().shadow.recordings, 1u) << fast.explain();
+  {
+    graphopt::StanceGuard guard(graphopt::Stance::forceEager);
+    EXPECT_TRUE(torch::equal(fast(known), torch::relu(known) * 2));
+  }
+  EXPECT_EQ(fast.explain().shadow.calls, 5u) << fast.explain();
+}
+
+TEST(Shadow, beyondTheLimitCallsRunEagerlyAndSayWhy) {
+  auto fast = graphopt::compile([](const Tensor &x) { return torch::relu(x) * 2; }, {.recompileLimit = 2});
+  for (int round = 0; round < 3; ++round)
+    for (int64_t size = 1; size < 6; ++size) {
+      Tensor x = torch::randn({size});
+      EXPECT_TRUE(torch::equal(fast(x), torch::relu(x) * 2));
+    }
+  const graphopt::Explanation explanation = fast.explain();
+  EXPECT_EQ(explanation.shadow.recordings, 2u) << explanation;
+  EXPECT_EQ(explanation.shadow.overLimitCalls, 9u) << explanation;
+  EXPECT_EQ(explanation.shadow.shadowedCalls, 4u) << explanation; // the first two shapes still serve
+}
+
+/// kB of memory the process has.
+size_t residentKilobytes() {
+  size_t pages = 0, resident = 0;
+  std::FILE *file = std::fopen("/proc/self/statm", "r");
+  if (std::fscanf(file, "%zu %zu", &pages, &resident) != 2)
+    resident = 0;
+  std::fclose(file);
+  return resident * 4;
+}
+
+TEST(Shadow, manyMixedCallsKeepMemoryFlat) {
+  torch::Tensor state = torch::zeros({64});
+  std::vector<Tensor> kept;
+  auto fast = graphopt::compile([&](const Tensor &x, int kind) {
+    Tensor y = torch::tanh(x) * (kind % 5);
+    if (kind % 3 == 0)
+      y = y + y.sum().item<float>();
+    state = state * 0.9 + y.detach();
+    if (kind % 7 == 0)
+      kept = {y, y.view({8, 8})};
+    return y;
+  });
+  auto calls = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      Tensor y = fast(torch::randn({64}).requires_grad_(i % 2 == 0), i);
+      if (y.requires_grad())
+        y.sum().backward();
+    }
+  };
+  calls(2000);
+  const size_t before = residentKilobytes();
+  calls(10000);
+  EXPECT_LE(residentKilobytes(), before + 2048) << fast.explain();
 }
 
 } // namespace

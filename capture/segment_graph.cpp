@@ -1,0 +1,177 @@
+// Rows keep what matching and running need; here it is spelled as text has it: marks, attributes that differ from the
+// schema's defaults, names.
+#include "capture/segment_graph.h"
+
+#include "capture/ambient.h"
+#include "capture/thread_probe.h"
+#include "capture/to_attr.h"
+
+#include <ATen/core/ivalue.h>
+#include <algorithm>
+
+namespace graphopt::capture {
+namespace {
+
+using ir::Mark;
+using ir::Operand;
+using Kind = ir::Value::Kind;
+
+ir::Type typeOf(const Metadata &metadata) {
+  ir::Type type;
+  type.dtype = metadata.dtype.toScalarType();
+  type.device = toDevice(metadata.device);
+  type.wrapped = metadata.isWrapped;
+  type.sizes.assign(metadata.sizes.begin(), metadata.sizes.end());
+  type.conj = metadata.keys.has(c10::DispatchKey::Conjugate);
+  type.neg = metadata.keys.has(c10::DispatchKey::Negative);
+  int64_t stride = 1;
+  for (size_t d = metadata.sizes.size(); d-- > 0; stride *= std::max<int64_t>(metadata.sizes[d], 1))
+    if (metadata.strides[d] != stride)
+      type.strides.emplace(metadata.strides.begin(), metadata.strides.end());
+  return type;
+}
+
+class SegmentGraphBuilder {
+public:
+  SegmentGraphBuilder(const Segment &segment, const std::string &name)
+      : segment_(segment), graph_(name), values_(segment.values.size(), nullptr) {
+    graph_.device = toDevice(segment.device);
+  }
+
+  ir::Graph build() {
+    for (ValueId id : segment_.liveIns)
+      declare(id);
+    for (size_t i = 0; i < segment_.size(); ++i)
+      addRow(i);
+    addReturn();
+    return std::move(graph_);
+  }
+
+private:
+  ir::Type typeOfValue(ValueId id) const {
+    ir::Type type = typeOf(segment_.values[id].metadata);
+    if (type.device == graph_.device)
+      type.device.reset();
+    return type;
+  }
+
+  void declare(ValueId id) {
+    const SegmentValue &value = segment_.values[id];
+    Kind kind = value.isParameter  ? Kind::Param
+                : value.isBuffer   ? Kind::Buffer
+                : value.name.empty() ? Kind::Outside
+                                     : Kind::Input;
+    ir::Type type = typeOfValue(id);
+    type.grad = value.metadata.requiresGrad;
+    std::string base = value.name.empty() ? "out" : value.name;
+    values_[id] = graph_.declare(kind, graph_.freshName(base), type);
+    ir::Guard guard;
+    guard.number = static_cast<int>(graph_.guards.size());
+    guard.kind = "meta";
+    guard.operands = {Operand::of(values_[id])};
+    guard.expected = type;
+    graph_.guards.push_back(std::move(guard));
+  }
+
+  Mark markOf(const RowInfo &info, size_t argument, ValueId id) const {
+    bool isWritten = std::find(info.written.begin(), info.written.end(), id) != info.written.end();
+    if (isWritten && (info.facts->arguments[argument].isWritten || info.facts->hidesWrites))
+      return Mark::Write;
+    for (ValueId result : info.results) {
+      bool shares = result != 0 && segment_.values[result].family == segment_.values[id].family;
+      if (shares && std::find(info.written.begin(), info.written.end(), result) == info.written.end())
+        return Mark::Alias;
+    }
+    return Mark::None;
+  }
+
+  Operand operandOf(const RowInfo &info, size_t argument, ValueId id) const {
+    return id == 0 ? Operand::none() : Operand::of(values_[id], markOf(info, argument, id));
+  }
+
+  Operand argumentOf(const RowInfo &info, size_t argument) const {
+    const std::vector<ValueId> &ids = info.operands[argument];
+    if (info.facts->arguments[argument].role == ArgumentFacts::Role::Tensor)
+      return operandOf(info, argument, ids[0]);
+    if (info.arguments[argument].isNone())
+      return Operand::none();
+    std::vector<Operand> items;
+    for (ValueId id : ids)
+      items.push_back(operandOf(info, argument, id));
+    return Operand::list(std::move(items));
+  }
+
+  std::vector<ir::NamedAttr> attrsOf(const RowInfo &info) const {
+    std::vector<ir::NamedAttr> attrs;
+    for (size_t i = 0; i < info.arguments.size(); ++i) {
+      const ArgumentFacts &argument = info.facts->arguments[i];
+      if (argument.role != ArgumentFacts::Role::Attr)
+        continue;
+      ir::Attr attr = toAttr(info.arguments[i], *argument.type);
+      if (!argument.defaultValue || !(*argument.defaultValue == attr))
+        attrs.push_back({argument.name, std::move(attr)});
+    }
+    return attrs;
+  }
+
+  uint32_t stateOf(const Row &row, const RowInfo &info) {
+    AmbientState state;
+    state.grad = ThreadProbe::grad(row.thread);
+    state.inference = ThreadProbe::inference(row.thread);
+    state.autocast = ThreadProbe::autocast(row.thread);
+    if (state.autocast)
+      state.autocastDtype = ThreadProbe::autocastDtype(row.thread);
+    return graph_.intern({info.module, false, ambientWords(state)});
+  }
+
+  void addRow(size_t i) {
+    const RowInfo &info = segment_.infos[i];
+    std::vector<Operand> operands;
+    for (size_t a = 0; a < info.arguments.size(); ++a)
+      if (info.facts->arguments[a].role != ArgumentFacts::Role::Attr)
+        operands.push_back(argumentOf(info, a));
+    std::vector<ValueId> made; // a written argument that is returned is no result of its own
+    std::vector<ir::Graph::ResultSpec> results;
+    for (ValueId id : info.results) {
+      if (std::find(info.written.begin(), info.written.end(), id) != info.written.end())
+        continue;
+      made.push_back(id);
+      results.push_back({info.facts->base, id == 0 ? noneType() : typeOfValue(id)});
+    }
+    ir::Op *op = graph_.append(graph_.body(), ir::Op::Kind::Call, info.facts->name, std::move(operands),
+                               attrsOf(info), results);
+    op->state = stateOf(segment_.rows[i], info);
+    for (size_t r = 0; r < made.size(); ++r)
+      values_[made[r]] = op->result(r);
+  }
+
+  static ir::Type noneType() {
+    ir::Type type;
+    type.kind = ir::Type::Kind::None;
+    return type;
+  }
+
+  void addReturn() {
+    std::vector<Operand> operands;
+    for (size_t id = 1; id < values_.size(); ++id) {
+      const SegmentValue &value = segment_.values[id];
+      if (value.isLiveIn || !values_[id] || values_[id]->hasUses())
+        continue;
+      bool isAlias = segment_.values[value.family].isLiveIn;
+      operands.push_back(Operand::of(values_[id], isAlias ? Mark::Alias : Mark::None));
+    }
+    graph_.append(graph_.body(), ir::Op::Kind::Return, "", std::move(operands));
+  }
+
+  const Segment &segment_;
+  ir::Graph graph_;
+  std::vector<ir::Value *> values_; // by value: the newest name
+};
+
+} // namespace
+
+ir::Graph graphOf(const Segment &segment, const std::string &name) {
+  return SegmentGraphBuilder(segment, name).build();
+}
+
+} // namespace graphopt::capture
