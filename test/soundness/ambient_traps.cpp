@@ -9,6 +9,8 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/utils.h>
 
+#include <mutex>
+
 namespace graphopt::soundness {
 namespace {
 
@@ -340,6 +342,24 @@ TRAP(Ambient, AutocastAroundAllCalls) {
     run.see("y", f(run.randn({2, 4})));
     const at::NoGradGuard noGrad;
     net->weight.mul_(-1.25); // eager keeps its first cast, as long as autocast lasts
+  });
+}
+
+// Documented: with its mutex held the generator cannot wait for draws of the call, so asking for its state is
+// an error.
+TRAP(Ambient, GeneratorStateReadWithItsMutexHeld) {
+  auto f = run.compile([](Tensor x) {
+    Tensor a = torch::rand({3}) + x;
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    const std::lock_guard lock(generator.mutex());
+    return Tensors{a, generator.get_state()};
+  });
+  run.calls([&](int) {
+    try {
+      run.see("right", f(run.randn({3})).size() == 2);
+    } catch (const Error &error) {
+      run.see("right", run.replays() && error.kind() == Error::Kind::User);
+    }
   });
 }
 
