@@ -23,7 +23,7 @@ TRAP(Order, ManyWritesAndReadsOfOneTensor) {
       w.mul_(0.5).add_(i);
       seen.push_back(w.slice(0, i % 3, i % 3 + 1) * 2);
       if (i % 2)
-        seen.push_back(torch::full({1}, w.const_data_ptr<float>()[i % 4]));
+        seen.push_back(x * w.const_data_ptr<float>()[i % 4]);
     }
     return seen;
   });
