@@ -162,8 +162,9 @@ constexpr std::array<std::string_view, 8> kSizesFromFloats = {
     "arange", "range", "linspace", "logspace", "histc", "interpolate", "bartlett_window", "to"};
 
 void markLateFloats(OperatorFacts &facts) {
-  if (!facts.hasTensorArgument || !facts.hasTensorResult || contains(kSizesFromFloats, facts.base) ||
-      facts.base.find("upsample") != std::string::npos)
+  bool isFill = facts.base == "full"; // the kind of its number decides the dtype, and is compared
+  if (!(facts.hasTensorArgument || isFill) || !facts.hasTensorResult ||
+      contains(kSizesFromFloats, facts.base) || facts.base.find("upsample") != std::string::npos)
     return;
   for (ArgumentFacts &argument : facts.arguments) {
     const c10::Type *type = argument.type.get();

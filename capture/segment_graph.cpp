@@ -1,5 +1,5 @@
-// Rows keep what matching and running need; here it is spelled as text has it: marks, attributes that differ from the
-// schema's defaults, names.
+// Rows keep what matching and running need; here it is spelled as text has it: marks, attributes that differ
+// from the schema's defaults, names.
 #include "capture/segment_graph.h"
 
 #include "capture/ambient.h"
@@ -57,8 +57,8 @@ private:
 
   void declare(ValueId id) {
     const SegmentValue &value = segment_.values[id];
-    Kind kind = value.isParameter  ? Kind::Param
-                : value.isBuffer   ? Kind::Buffer
+    Kind kind = value.isParameter    ? Kind::Param
+                : value.isBuffer     ? Kind::Buffer
                 : value.name.empty() ? Kind::Outside
                                      : Kind::Input;
     ir::Type type = typeOfValue(id);

@@ -208,7 +208,8 @@ c10::IValue CompiledCallable::record(capture::Program &program, std::vector<c10:
     noteMiss(*found.nearest);
   const std::string why = found.nearest ? textOf(*found.nearest) : "nothing was recorded yet";
   if (currentStance() == Stance::failOnRecompile)
-    userError(fmt::format("'{}' would have to be recorded, which the stance failOnRecompile forbids: {}", name_, why));
+    userError(fmt::format("'{}' would have to be recorded, which the stance failOnRecompile forbids: {}",
+                          name_, why));
   if (currentStance() == Stance::eagerOnRecompile) {
     recording.unlock();
     return runHost(program, std::move(args), "the stance eagerOnRecompile");

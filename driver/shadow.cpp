@@ -104,7 +104,8 @@ private:
   bool allowsRecording(const std::string &reason) override {
     if (currentStance() == Stance::failOnRecompile)
       userError(fmt::format("'{}' would have to be recorded, which the stance failOnRecompile forbids: {}",
-                            shadow_.name_, reason.empty() ? "nothing that begins so was recorded yet" : reason));
+                            shadow_.name_,
+                            reason.empty() ? "nothing that begins so was recorded yet" : reason));
     return currentStance() != Stance::eagerOnRecompile;
   }
   void onBorder(const std::string &reason) override {
@@ -204,7 +205,8 @@ void Shadow::explain(Explanation &explanation) const {
     info.visits = node->visits;
     info.border = node->segment.border;
     info.reason = node->reason;
-    info.graph = ir::print(capture::graphOf(node->segment, fmt::format("{}_{}", name_, node->segment.number)));
+    info.graph =
+        ir::print(capture::graphOf(node->segment, fmt::format("{}_{}", name_, node->segment.number)));
     for (const auto &[next, count] : graph_.successors(node.get()))
       info.next.push_back({next ? next->segment.number : -1, count});
     explanation.segments.push_back(std::move(info));

@@ -57,8 +57,9 @@ std::string explainShadow(const Instance &instance, const ExplainOptions &option
   c10::IValue result;
   for (int call = 0; call < options.calls; ++call) {
     seedGenerators(options.model.seed());
-    callable.shadow(*instance.program, [&] { result = instance.program->call(instance.args); },
-                    [&] { return instance.args; });
+    callable.shadow(
+        *instance.program, [&] { result = instance.program->call(instance.args); },
+        [&] { return instance.args; });
   }
   const Explanation explanation = callable.explain();
   std::string text = explanation.text();
@@ -103,7 +104,9 @@ Run explainCommand(CLI::App &app) {
   app.add_option("--replay", options->replay, "how calls after the first run: shadow or trusted")
       ->check(CLI::IsMember({"shadow", "trusted"}))
       ->capture_default_str();
-  app.add_option("--calls", options->calls, "calls to make")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--calls", options->calls, "calls to make")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("-o", options->output, "write here instead of standard output")->type_name("FILE");
   return [options] { return runExplain(*options); };
 }
