@@ -439,7 +439,8 @@ std::string Frame::whyNow(const OperatorFacts &facts, c10::DispatchKeySet keys,
   bool hasMask = false, isStrange = false, isHost = false, isShared = false;
   forEachOperand(facts, stack, [&](const c10::TensorImpl &impl, const ArgumentFacts &argument) {
     hasMask |=
-        impl.dtype() == caffe2::TypeMeta::Make<bool>() || impl.dtype() == caffe2::TypeMeta::Make<uint8_t>();
+        argument.role == ArgumentFacts::Role::TensorList &&
+        (impl.dtype() == caffe2::TypeMeta::Make<bool>() || impl.dtype() == caffe2::TypeMeta::Make<uint8_t>());
     isStrange |= impl.layout() != c10::kStrided || impl.is_python_dispatch() || impl.device().is_meta() ||
                  (!isPromised(impl) && !impl.unsafe_storage());
     if (isPromised(impl))

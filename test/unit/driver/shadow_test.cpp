@@ -295,4 +295,16 @@ TEST(Shadow, offsetsAfterADivergence) {
   }
 }
 
+TEST(Shadow, onlyAMaskThatIndexesMakesSizesOfValues) {
+  auto ofMask = graphopt::compile([](const Tensor &mask, const Tensor &at) { return mask.index({at, at}); });
+  auto byMask = graphopt::compile([](const Tensor &mask, const Tensor &x) { return x.index({mask}) + 1; });
+  for (int i = 0; i < 4; ++i) {
+    Tensor mask = torch::rand({5, 5}) > 0.5, at = torch::randint(0, 5, {7}), x = torch::randn({5, 5});
+    ASSERT_TRUE(torch::equal(ofMask(mask, at), mask.index({at, at}))) << ofMask.explain();
+    ASSERT_TRUE(torch::equal(byMask(mask, x), x.index({mask}) + 1)) << byMask.explain();
+  }
+  EXPECT_EQ(ofMask.explain().shadow.directOperators, 0u) << ofMask.explain();
+  EXPECT_GT(byMask.explain().shadow.directOperators, 0u) << byMask.explain();
+}
+
 } // namespace
