@@ -17,6 +17,7 @@
 #include <graphopt/error.h>
 
 #include <algorithm>
+#include <c10/core/CPUAllocator.h>
 
 namespace graphopt::capture {
 
@@ -28,6 +29,15 @@ constexpr size_t kKeptActivations = 64;
 
 const c10::StorageImpl *storageOf(const c10::TensorImpl &tensor) {
   return tensor.unsafe_storage().unsafeGetStorageImpl();
+}
+
+/// Memory that PyTorch allocated, so that the host gets at it through tensors alone. Storages of a loaded
+/// archive do not name their allocator, but free their memory by it.
+bool isOwnMemory(const c10::StorageImpl &storage) {
+  if (storage.allocator() != nullptr)
+    return true;
+  c10::DeleterFnPtr deleter = c10::GetCPUAllocator()->raw_deleter();
+  return deleter && storage.data_ptr().get_deleter() == deleter;
 }
 
 /// Something that differs from thread to thread.
@@ -148,7 +158,7 @@ bool Frame::isHostMemory(const c10::TensorImpl &tensor) {
   for (const auto &weak : hostMemory_)
     if (auto alive = weak.lock(); alive.get() == storage)
       return true;
-  if (storage->allocator() != nullptr)
+  if (isOwnMemory(*storage))
     return false;
   at::Tensor self(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
       const_cast<c10::TensorImpl *>(&tensor)));
@@ -197,18 +207,14 @@ void Frame::leave() {
   state_ = State::Start;
 }
 
-bool Frame::shiftFamily(ValueId family, int64_t shift) {
-  if (active_->shifts[family] == shift)
-    return true;
+void Frame::shiftRoot(ValueId root, int64_t shift) {
+  if (active_->shifts[root] == shift)
+    return;
+  active_->shifts[root] = shift;
   const Segment &segment = active_->node->segment;
-  for (ValueId other : bound_) // two tensors of one memory that moved apart: another segment
-    if (segment.values[other].family == family)
-      return false;
-  active_->shifts[family] = shift;
   for (size_t id = 1; id < segment.values.size(); ++id)
-    if (segment.values[id].family == family && !segment.values[id].isLiveIn && active_->placeholders[id])
+    if (segment.values[id].root == root && !segment.values[id].isLiveIn && active_->placeholders[id])
       active_->placeholders[id]->set_storage_offset(segment.values[id].metadata.offset + shift);
-  return true;
 }
 
 bool Frame::bindAnew(ValueId value, c10::TensorImpl &tensor) {
@@ -230,13 +236,12 @@ bool Frame::bindAnew(ValueId value, c10::TensorImpl &tensor) {
     if (family != expected.family)
       return false;
   }
-  if (!shiftFamily(expected.family, tensor.storage_offset() - expected.metadata.offset))
-    return false;
+  shiftRoot(value, tensor.storage_offset() - expected.metadata.offset);
   watchTensor(tensor, *this); // the program may touch its memory while rows that read it are pending
   slots_[value].set(&tensor);
   bool isState = expected.isParameter || expected.isBuffer;
-  slots_[value].isKept = isState && !segment.writesLiveIns && active_->shifts[expected.family] == 0 &&
-                         storage->allocator() != nullptr;
+  slots_[value].isKept =
+      isState && !segment.writesLiveIns && active_->shifts[value] == 0 && isOwnMemory(*storage);
   active_->tensors[value] =
       at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(&tensor));
   bound_.push_back(value);
@@ -324,7 +329,7 @@ at::Tensor Frame::make(const Row &row, ValueId value) {
   RunningScope running(isRunning_); // making a history asks the tensor about itself
   const SegmentValue &expected = active_->node->segment.values[value];
   auto made = Placeholder::make(expected.metadata, value, this, trap_);
-  if (int64_t shift = active_->shifts[expected.family])
+  if (int64_t shift = active_->shifts[expected.root])
     made->set_storage_offset(expected.metadata.offset + shift);
   slots_[value].set(made.get());
   if (!row.isFactory) // else the program gets the only reference: LibTorch's own factories count on that
@@ -434,7 +439,8 @@ std::string Frame::whyNow(const OperatorFacts &facts, c10::DispatchKeySet keys,
   bool hasMask = false, isStrange = false, isHost = false, isShared = false;
   forEachOperand(facts, stack, [&](const c10::TensorImpl &impl, const ArgumentFacts &argument) {
     hasMask |=
-        impl.dtype() == caffe2::TypeMeta::Make<bool>() || impl.dtype() == caffe2::TypeMeta::Make<uint8_t>();
+        argument.role == ArgumentFacts::Role::TensorList &&
+        (impl.dtype() == caffe2::TypeMeta::Make<bool>() || impl.dtype() == caffe2::TypeMeta::Make<uint8_t>());
     isStrange |= impl.layout() != c10::kStrided || impl.is_python_dispatch() || impl.device().is_meta() ||
                  (!isPromised(impl) && !impl.unsafe_storage());
     if (isPromised(impl))

@@ -173,7 +173,7 @@ private:
     std::vector<Slot> slots;                                   // by value
     std::vector<c10::intrusive_ptr<Placeholder>> placeholders; // by value, of results
     std::vector<at::Tensor> tensors;                           // by value: live-ins of this visit
-    std::vector<int64_t> shifts; // by family: offset of the memory bound, minus that recorded
+    std::vector<int64_t> shifts;                               // by root: its offset, minus that recorded
     uint64_t lastUse = 0;
   };
 
@@ -198,7 +198,7 @@ private:
   at::Tensor make(const Row &row, ValueId value);
   bool acceptEffects(const Row &row);
   bool admitsWrites(const RowInfo &info);
-  bool shiftFamily(ValueId family, int64_t shift);
+  void shiftRoot(ValueId root, int64_t shift);
   bool isHostMemory(const c10::TensorImpl &tensor);
   bool isPending(const c10::TensorImpl &tensor) const;
   bool anyWritePending() const;
@@ -216,6 +216,7 @@ private:
   void dropFilled(const std::vector<uint8_t> &wanted, bool edgesTaken);
   void leave();
   void moveTo(Activation &other);
+  std::vector<int64_t> offsetsNow() const;
   SegmentPtr endedAt(const SegmentPtr &node, size_t rows, const std::string &border);
   void visit(const SegmentPtr &node);
   void end(bool failed);

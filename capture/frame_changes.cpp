@@ -33,8 +33,17 @@ bool Frame::tryStarts(const c10::OperatorHandle &op, const OperatorFacts &facts,
   return false;
 }
 
+/// Of all values, as bound in this visit.
+std::vector<int64_t> Frame::offsetsNow() const {
+  const std::vector<SegmentValue> &values = active_->node->segment.values;
+  std::vector<int64_t> offsets(values.size());
+  for (size_t id = 1; id < values.size(); ++id)
+    offsets[id] = values[id].metadata.offset + active_->shifts[values[id].root];
+  return offsets;
+}
+
 /// Goes on in another segment that begins with the rows matched so far. Their placeholders come along: equal
-/// rows number their values alike.
+/// rows number their values alike, but may have been recorded at other offsets.
 void Frame::moveTo(Activation &other) {
   size_t values = valuesAfter(active_->node->segment, matched_);
   for (size_t id = 1; id < values; ++id) {
@@ -42,6 +51,10 @@ void Frame::moveTo(Activation &other) {
     std::swap(active_->placeholders[id], other.placeholders[id]);
     std::swap(active_->tensors[id], other.tensors[id]);
     std::swap(active_->shifts[id], other.shifts[id]);
+    int64_t apart =
+        active_->node->segment.values[id].metadata.offset - other.node->segment.values[id].metadata.offset;
+    other.shifts[id] += apart;
+    active_->shifts[id] -= apart;
   }
   active_ = &other;
   slots_ = other.slots.data();
@@ -246,6 +259,7 @@ void Frame::diverge(const c10::OperatorHandle &op, const OperatorFacts &facts, c
   ++counters_.divergences;
   host_.onDivergence(node, rows, reason);
   std::vector<at::Tensor> tensors;
+  const std::vector<int64_t> offsets = offsetsNow();
   flush(&tensors);
   if (isBranch)
     graph_.noteBranch(node, rows);
@@ -257,7 +271,7 @@ void Frame::diverge(const c10::OperatorHandle &op, const OperatorFacts &facts, c
     return;
   }
   startRecording(reason);
-  recorder_->resume(segment, rows, tensors);
+  recorder_->resume(segment, rows, tensors, offsets);
   record(op, facts, keys, stack);
 }
 

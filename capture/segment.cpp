@@ -33,6 +33,19 @@ std::vector<ValueId> armedBy(const Segment &segment, const RowInfo &info, size_t
   return armed;
 }
 
+/// A view follows the operand that it was made of. Two live-ins of one memory may lie apart otherwise than
+/// when they were recorded: that changes no row.
+ValueId rootOf(const Segment &segment, const RowInfo &info, ValueId result) {
+  ValueId family = segment.values[result].family;
+  if (family == result)
+    return result;
+  for (const std::vector<ValueId> &ids : info.operands)
+    for (ValueId id : ids)
+      if (id != 0 && segment.values[id].family == family)
+        return segment.values[id].root;
+  return segment.values[family].root;
+}
+
 bool isLate(const RowInfo &info, size_t word) {
   return std::any_of(info.late.begin(), info.late.end(),
                      [&](const LateScalar &late) { return late.word == word; });
@@ -134,9 +147,14 @@ private:
 void Segment::settle() {
   hash = settings;
   writesLiveIns = false;
+  for (ValueId id : liveIns)
+    values[id].root = id;
   for (size_t i = 0; i < rows.size(); ++i) {
     RowInfo &info = infos[i];
     info.prefixHash = hash;
+    for (ValueId result : info.results)
+      if (static_cast<size_t>(result) >= info.valuesBefore)
+        values[result].root = rootOf(*this, info, result);
     info.armed = armedBy(*this, info, valuesAfter(*this, i));
     rows[i].words = info.words.data();
     rows[i].results = info.results.data();

@@ -72,6 +72,7 @@ struct SegmentValue {
   Metadata metadata;
   bool isLiveIn = false;
   ValueId family = 0; ///< the first value with the same memory
+  ValueId root = 0;   ///< of a view that the rows make: the value whose offset moves its own; else the value
   std::string name;   ///< of a parameter or an argument; else empty
   bool isParameter = false, isBuffer = false;
 };

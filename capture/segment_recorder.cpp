@@ -137,12 +137,15 @@ SegmentRecorder::~SegmentRecorder() {
       unwatchTensor(const_cast<c10::TensorImpl &>(*impl));
 }
 
-void SegmentRecorder::resume(const Segment &segment, size_t rows, const std::vector<at::Tensor> &tensors) {
+void SegmentRecorder::resume(const Segment &segment, size_t rows, const std::vector<at::Tensor> &tensors,
+                             const std::vector<int64_t> &offsets) {
   size_t values = rows < segment.size() ? segment.infos[rows].valuesBefore : segment.values.size();
   segment_ = segment;
   segment_.rows.resize(rows);
   segment_.infos.erase(segment_.infos.begin() + static_cast<ptrdiff_t>(rows), segment_.infos.end());
   segment_.values.resize(values);
+  for (size_t id = 1; id < values; ++id)
+    segment_.values[id].metadata.offset = offsets[id];
   std::erase_if(segment_.liveIns, [&](ValueId id) { return static_cast<size_t>(id) >= values; });
   isWritten_.assign(values, false);
   for (const RowInfo &info : segment_.infos)

@@ -22,8 +22,9 @@ public:
   ~SegmentRecorder();
 
   /// Goes on after the first rows of a segment, which have run: `tensors` has, by value, the tensors of those
-  /// values that are still to be met.
-  void resume(const Segment &segment, size_t rows, const std::vector<at::Tensor> &tensors);
+  /// values that are still to be met, `offsets` the storage offsets of all.
+  void resume(const Segment &segment, size_t rows, const std::vector<at::Tensor> &tensors,
+              const std::vector<int64_t> &offsets);
   /// Runs the operator and adds its row. Empty, or why it is none: the operator has run, and the segment ends
   /// before it. Errors of the operator pass through and leave no row.
   std::string add(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,

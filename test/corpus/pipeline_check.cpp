@@ -1,6 +1,7 @@
-// The steps of pipeline_check.h. Comparison is written out here and shares nothing with what it checks.
+// The steps of pipeline_check.h.
 #include "pipeline_check.h"
 
+#include "comparison.h"
 #include "operator_log.h"
 
 #include "ir/compare.h"
@@ -13,11 +14,8 @@
 #include "runtime/execute.h"
 #include "runtime/interpret.h"
 
-#include <ATen/Context.h>
-#include <ATen/ops/view_as_real.h>
 #include <c10/core/GradMode.h>
 #include <chrono>
-#include <cstring>
 #include <graphopt/error.h>
 #include <numeric>
 #include <poll.h>
@@ -35,19 +33,6 @@ using capture::Capture;
 double now() {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
-}
-
-void seedAll(int64_t seed) {
-  at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
-  std::lock_guard<std::mutex> lock(generator.mutex());
-  generator.set_current_seed(static_cast<uint64_t>(seed));
-}
-
-std::vector<Tensor> leavesOf(const std::vector<c10::IValue> &values) {
-  std::vector<Tensor> leaves;
-  for (const c10::IValue &value : values)
-    capture::flatten(value, leaves);
-  return leaves;
 }
 
 /// Everything a call can change: its results, its arguments, its state.
@@ -75,60 +60,12 @@ Seen snapshot(const std::vector<Tensor> &results, const Instance &instance) {
   return seen;
 }
 
-std::string describe(const Tensor &t) {
-  return t.defined()
-             ? capture::typeOf(t).kind == ir::Type::Kind::Tensor ? ir::toString(capture::typeOf(t)) : "?"
-             : "undefined";
-}
-
-bool sameBits(Tensor a, Tensor b) {
-  if (a._is_zerotensor() != b._is_zerotensor())
-    return false;
-  if (a.numel() == 0 || a._is_zerotensor())
-    return true;
-  a = a.resolve_conj().resolve_neg().contiguous();
-  b = b.resolve_conj().resolve_neg().contiguous();
-  return std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
-}
-
-/// Empty when equal.
-std::string difference(const Tensor &want, const Tensor &got, bool shapeOnly) {
-  if (want.defined() != got.defined())
-    return want.defined() ? "undefined, eager gives a tensor" : "a tensor, eager gives none";
-  if (!want.defined())
-    return "";
-  if (want.layout() != got.layout())
-    return "layout differs";
-  if (want.layout() != c10::kStrided)
-    return at::equal(want.to_dense(), got.to_dense()) ? "" : "values differ";
-  bool sameMeta = want.sizes() == got.sizes() && want.strides() == got.strides() &&
-                  want.scalar_type() == got.scalar_type() && want.is_conj() == got.is_conj() &&
-                  want.is_neg() == got.is_neg();
-  if (!sameMeta)
-    return fmt::format("{}, eager gives {}", describe(got), describe(want));
-  if (shapeOnly || sameBits(want, got))
-    return "";
-  auto wide = [](const Tensor &t) { return t.to(at::kComplexDouble); };
-  double most = at::abs(at::sub(wide(want), wide(got))).max().item().toDouble();
-  return fmt::format("bits differ, by at most {:g}", most);
-}
-
-std::string difference(const char *what, const std::vector<Tensor> &want, const std::vector<Tensor> &got,
-                       bool shapeOnly) {
-  if (want.size() != got.size())
-    return fmt::format("{} {}s, eager gives {}", got.size(), what, want.size());
-  for (size_t i = 0; i < want.size(); ++i)
-    if (std::string d = difference(want[i], got[i], shapeOnly); !d.empty())
-      return fmt::format("{} {}: {}", what, i, d);
-  return "";
-}
-
 std::string difference(const Seen &want, const Seen &got, bool shapeOnly) {
-  std::string d = difference("result", want.results, got.results, shapeOnly);
+  std::string d = differenceIn("result", want.results, got.results, shapeOnly);
   if (d.empty())
-    d = difference("argument", want.args, got.args, shapeOnly);
+    d = differenceIn("argument", want.args, got.args, shapeOnly);
   if (d.empty())
-    d = difference("state tensor", want.state, got.state, shapeOnly);
+    d = differenceIn("state tensor", want.state, got.state, shapeOnly);
   return d.empty() && want.needGrad != got.needGrad ? "requires_grad differs" : d;
 }
 

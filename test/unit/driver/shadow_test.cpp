@@ -2,6 +2,8 @@
 // can see.
 #include <graphopt/graphopt.h>
 #include <gtest/gtest.h>
+#include <sstream>
+#include <torch/script.h>
 #include <torch/torch.h>
 
 #include "ir/parse.h"
@@ -190,6 +192,119 @@ TEST(Shadow, manyMixedCallsKeepMemoryFlat) {
   const size_t before = residentKilobytes();
   calls(10000);
   EXPECT_LE(residentKilobytes(), before + 2048) << fast.explain();
+}
+
+/// A program that a loaded archive holds, with parameters, a buffer, an attribute and a constant.
+torch::jit::Module loadedModule() {
+  torch::jit::Module module("Loaded");
+  module.register_parameter("weight", torch::randn({4, 4}), false);
+  module.register_buffer("mean", torch::randn({4}));
+  module.register_attribute("table", c10::TensorType::get(), torch::randn({4}));
+  module.define(R"(
+    def forward(self, x):
+      scale = self.weight.view(16)[0:4] + self.mean.view(2, 2).view(4)
+      return (x * scale.view(1, 4) + self.table.view(1, 4)) @ self.weight.t()
+  )");
+  std::stringstream archive;
+  module.save(archive);
+  return torch::jit::load(archive);
+}
+
+TEST(Shadow, tensorsOfALoadedArchiveAreNoMemoryOfTheHost) {
+  torch::jit::Module module = loadedModule();
+  auto fast = graphopt::compile(module);
+  for (int i = 0; i < 4; ++i) {
+    torch::NoGradGuard noGrad;
+    Tensor x = torch::randn({3, 4});
+    ASSERT_TRUE(torch::equal(fast(x).tensor(), module.forward({x}).toTensor())) << fast.explain();
+  }
+  const graphopt::ShadowCounters shadow = fast.explain().shadow;
+  EXPECT_EQ(shadow.borders, 0u) << fast.explain();
+  EXPECT_EQ(shadow.directOperators, 0u) << fast.explain();
+  EXPECT_EQ(shadow.recordings, 1u) << fast.explain();
+}
+
+TEST(Shadow, memoryThatTheHostOverwritesIsReadAtOnce) {
+  std::vector<float> memory(4, 1);
+  auto code = [&](const Tensor &x) {
+    memory[0] = 2;
+    Tensor mine = torch::from_blob(memory.data(), {4});
+    Tensor sum = x + mine;
+    memory[0] = 3;
+    return sum * mine;
+  };
+  auto fast = graphopt::compile(code);
+  for (int i = 0; i < 4; ++i) {
+    Tensor x = torch::randn({4});
+    ASSERT_TRUE(torch::equal(fast(x), code(x))) << i << fast.explain();
+  }
+}
+
+/// Views that the program makes of two tensors of one memory, with a value read in between.
+TEST(Shadow, tensorsOfOneMemoryMayLieApartOtherwise) {
+  auto part = [](const Tensor &a, const Tensor &b) {
+    Tensor sum = a.slice(0, 1, 4) + 1;
+    Tensor view = b.slice(0, 1, 3);
+    const bool isFinite = sum.isfinite().all().item<bool>();
+    return std::vector{sum, view, a.slice(0, isFinite ? 2 : 3), b.slice(0, 3)};
+  };
+  auto code = [&](const std::vector<Tensor> &x) {
+    std::vector<Tensor> all;
+    for (size_t i = 0; i < x.size(); i += 2)
+      for (const Tensor &result : part(x[i], x[i + 1]))
+        all.push_back(result);
+    return all;
+  };
+  auto fast = graphopt::compile(code);
+  graphopt::ShadowCounters first;
+  for (int i = 0; i < 6; ++i) {
+    Tensor memory = torch::randn({40});
+    std::vector<Tensor> x;
+    for (int begin : {0, 8, 4, 8, 12, 0, i, 2 * i})
+      x.push_back(memory.slice(0, begin, begin + 4));
+    std::vector<Tensor> want = code(x), got = fast(x);
+    for (size_t k = 0; k < want.size(); ++k) {
+      ASSERT_TRUE(torch::equal(want[k], got[k])) << i << " result " << k << fast.explain();
+      ASSERT_EQ(want[k].storage_offset(), got[k].storage_offset()) << i << " result " << k;
+    }
+    if (i == 0)
+      first = fast.explain().shadow;
+  }
+  EXPECT_EQ(fast.explain().shadow.divergences, first.divergences) << fast.explain();
+  EXPECT_EQ(fast.explain().shadow.recordings, first.recordings) << fast.explain();
+}
+
+/// Calls that leave a segment at its second row, and go on with more of the same memory.
+TEST(Shadow, offsetsAfterADivergence) {
+  bool other = false;
+  auto code = [&](const Tensor &x) {
+    Tensor a = x.slice(0, 1, 5);
+    Tensor b = other ? a.tanh() : a.exp();
+    Tensor c = a.slice(0, 2);
+    return std::vector{b, c, c.slice(0, 1) + 1};
+  };
+  auto fast = graphopt::compile(code);
+  for (int i = 0; i < 12; ++i) {
+    other = i % 3 == 1;
+    Tensor memory = torch::randn({40}), x = memory.slice(0, i, i + 20);
+    std::vector<Tensor> want = code(x), got = fast(x);
+    for (size_t k = 0; k < want.size(); ++k) {
+      ASSERT_TRUE(torch::equal(want[k], got[k])) << i << " result " << k << fast.explain();
+      ASSERT_EQ(want[k].storage_offset(), got[k].storage_offset()) << i << " result " << k;
+    }
+  }
+}
+
+TEST(Shadow, onlyAMaskThatIndexesMakesSizesOfValues) {
+  auto ofMask = graphopt::compile([](const Tensor &mask, const Tensor &at) { return mask.index({at, at}); });
+  auto byMask = graphopt::compile([](const Tensor &mask, const Tensor &x) { return x.index({mask}) + 1; });
+  for (int i = 0; i < 4; ++i) {
+    Tensor mask = torch::rand({5, 5}) > 0.5, at = torch::randint(0, 5, {7}), x = torch::randn({5, 5});
+    ASSERT_TRUE(torch::equal(ofMask(mask, at), mask.index({at, at}))) << ofMask.explain();
+    ASSERT_TRUE(torch::equal(byMask(mask, x), x.index({mask}) + 1)) << byMask.explain();
+  }
+  EXPECT_EQ(ofMask.explain().shadow.directOperators, 0u) << ofMask.explain();
+  EXPECT_GT(byMask.explain().shadow.directOperators, 0u) << byMask.explain();
 }
 
 } // namespace

@@ -1,0 +1,25 @@
+// What two runs of one program have to agree in, bit for bit.
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <string>
+#include <vector>
+
+namespace graphopt::corpus {
+
+/// Seeds the CPU's default generator.
+void seedAll(int64_t seed);
+
+/// The tensors in nested values, in order.
+std::vector<at::Tensor> leavesOf(const std::vector<c10::IValue> &values);
+
+/// How `got` differs from `want` in metadata or bits; empty when it does not. `shapeOnly`: values are not
+/// looked at.
+std::string difference(const at::Tensor &want, const at::Tensor &got, bool shapeOnly = false);
+
+/// The first difference, with the position of the tensor after `what`.
+std::string differenceIn(const char *what, const std::vector<at::Tensor> &want,
+                         const std::vector<at::Tensor> &got, bool shapeOnly = false);
+
+} // namespace graphopt::corpus
