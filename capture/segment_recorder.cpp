@@ -341,6 +341,9 @@ std::string SegmentRecorder::add(const c10::OperatorHandle &op, const OperatorFa
   row.thread = thread;
   row.isRandom = facts.isRandom;
   encode(row, info, *stack);
+  // LibTorch's own factories work below this key, torch::tensor() ends with to(); they take the result over
+  // when nobody else holds it.
+  row.isFactory |= info.keys.excluded_.has(c10::DispatchKey::ADInplaceOrView) || facts.base == "to";
   takeWrites(info);
   ContentCheck contents(facts, *stack);
   try {
