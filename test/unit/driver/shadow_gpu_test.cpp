@@ -1,4 +1,5 @@
-// Shadow mode on a GPU, where there is one: the same promises, with LibTorch's CUDA generator, autocast and convolutions.
+// Shadow mode on a GPU, where there is one: the same promises, with LibTorch's CUDA generator, autocast and
+// convolutions.
 #include "runtime/device.h"
 
 #include <ATen/autocast_mode.h>
