@@ -1,12 +1,9 @@
-// The life of a call. Three rules keep it right:
-//   what is pending runs before anything could see that it had not: a read, a question, an operator that is
-//   not
-//     deferred, the end of the call;
-//   whether an operator is deferred depends on the same facts while recording and while shadowing, so that
-//   borders are
-//     at the same places;
-//   a mismatch is found before anything was computed: the rows that matched run, and the call goes on from
-//   there.
+// The life of a call, and its fast half: binding, comparing, handing out placeholders. Three rules keep it
+// right. What is pending runs before anything could see that it had not: a read, a question, an operator that
+// is not put off, the end of the call. Whether an operator is put off depends on the same facts while
+// recording and while shadowing, so that borders stay where they are (frame_deferral.cpp). A mismatch is
+// found before anything was computed: the rows that matched run, and the call goes on from there
+// (frame_changes.cpp).
 #include "capture/frame.h"
 
 #include "capture/keys.h"
@@ -27,10 +24,6 @@ namespace {
 
 constexpr size_t kKeptActivations = 64;
 
-const c10::StorageImpl *storageOf(const c10::TensorImpl &tensor) {
-  return tensor.unsafe_storage().unsafeGetStorageImpl();
-}
-
 /// Memory that PyTorch allocated, so that the host gets at it through tensors alone. Storages of a loaded
 /// archive do not name their allocator, but free their memory by it.
 bool isOwnMemory(const c10::StorageImpl &storage) {
@@ -42,12 +35,6 @@ bool isOwnMemory(const c10::StorageImpl &storage) {
 
 /// Something that differs from thread to thread.
 const void *threadToken() { return &currentFrame; }
-
-bool hasGenerator(const OperatorFacts &facts, const torch::jit::Stack &stack) {
-  const c10::IValue *values = stack.data() + (stack.size() - facts.arguments.size());
-  return std::any_of(values, values + facts.arguments.size(),
-                     [](const c10::IValue &value) { return value.isGenerator() || value.isObject(); });
-}
 
 } // namespace
 
@@ -94,7 +81,8 @@ void Frame::finish() { end(false); }
 void Frame::abandon() noexcept { end(true); }
 
 void Frame::trimActivations() {
-  if (activations_.size() <= kKeptActivations)
+  bool hasRetired = std::exchange(generation_, graph_.generation()) != generation_;
+  if (!hasRetired && activations_.size() <= kKeptActivations)
     return;
   std::erase_if(activations_, [&](const auto &entry) {
     return entry.first->isRetired || entry.second->lastUse + kKeptActivations < visits_;
@@ -102,16 +90,6 @@ void Frame::trimActivations() {
 }
 
 // ---- questions from outside the dispatcher
-
-bool Frame::isPending(const c10::TensorImpl &tensor) const {
-  if (state_ == State::Record)
-    return recorder_->isPending(tensor);
-  if (isPromised(tensor))
-    return true;
-  return std::any_of(written_.begin(), written_.end(), [&](const at::Tensor &written) {
-    return storageOf(*written.unsafeGetTensorImpl()) == storageOf(tensor);
-  });
-}
 
 void Frame::onAccess(const c10::TensorImpl &tensor) {
   bool isOurs = threadToken_ == threadToken() && state_ != State::Idle;
@@ -122,7 +100,7 @@ void Frame::onAccess(const c10::TensorImpl &tensor) {
   if (!isOurs || isRunning_)
     return;
   c10::impl::ExcludeDispatchKeyGuard off(kCaptureHigh);
-  settle("the program reads a tensor's memory");
+  breakGraph("the program reads a tensor's memory");
   if (isPromised(tensor))
     userError("a tensor of a compiled call is read that no operator of it computes any more");
   // The program may keep the pointer and use it at any later point of the call.
@@ -141,14 +119,14 @@ void Frame::onQuestion(const c10::TensorImpl &impl) {
   if (isRunning_ || state_ == State::Idle || threadToken_ != threadToken() || !isPending(impl))
     return;
   c10::impl::ExcludeDispatchKeyGuard off(kCaptureHigh);
-  settle("the program asks for a tensor's history or version");
+  breakGraph("the program asks for a tensor's history or version");
 }
 
 void Frame::onWholeState() {
   if (isRunning_ || state_ == State::Idle || threadToken_ != threadToken())
     return;
   c10::impl::ExcludeDispatchKeyGuard off(kCaptureHigh);
-  settle("backward, or a change of a tensor past the dispatcher");
+  breakGraph("backward, or a change of a tensor past the dispatcher");
 }
 
 bool Frame::isHostMemory(const c10::TensorImpl &tensor) {
@@ -160,8 +138,7 @@ bool Frame::isHostMemory(const c10::TensorImpl &tensor) {
       return true;
   if (isOwnMemory(*storage))
     return false;
-  at::Tensor self(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(
-      const_cast<c10::TensorImpl *>(&tensor)));
+  at::Tensor self = tensorOf(const_cast<c10::TensorImpl &>(tensor));
   SegmentRecorder::Name name = host_.nameOf(self);
   return !name.isParameter && !name.isBuffer;
 }
@@ -242,8 +219,7 @@ bool Frame::bindAnew(ValueId value, c10::TensorImpl &tensor) {
   bool isState = expected.isParameter || expected.isBuffer;
   slots_[value].isKept =
       isState && !segment.writesLiveIns && active_->shifts[value] == 0 && isOwnMemory(*storage);
-  active_->tensors[value] =
-      at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(&tensor));
+  active_->tensors[value] = tensorOf(tensor);
   bound_.push_back(value);
   return true;
 }
@@ -385,123 +361,6 @@ void Frame::onCall(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torc
     giveBoxed(*row, facts, *stack);
   else
     slowCall(op, facts, keys, stack);
-}
-
-// ---- everything else
-
-void Frame::runDirectly(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
-  ++counters_.directOps;
-  RunningScope running(isRunning_);
-  op.redispatchBoxed(keys, stack);
-}
-
-/// To memory of the program's.
-bool Frame::anyWritePending() const {
-  return state_ == State::Record ? recorder_->writesLiveIns() : !written_.empty();
-}
-
-void Frame::runOpen(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
-  c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
-  c10::impl::PODLocalDispatchKeySet open{};
-  open.set_included(local.included_);
-  open.set_excluded(local.excluded_.remove(kCaptureHigh));
-  c10::impl::ForceDispatchKeyGuard guard{c10::impl::LocalDispatchKeySet(open)};
-  op.redispatchBoxed(keys, stack);
-}
-
-bool Frame::anyPending(const OperatorFacts &facts, const torch::jit::Stack &stack) const {
-  bool any = false;
-  forEachOperand(facts, stack,
-                 [&](const c10::TensorImpl &impl, const ArgumentFacts &) { any |= isPending(impl); });
-  return any;
-}
-
-/// Arithmetic on numbers that the host holds as tensors, and reads of memory that the host may overwrite:
-/// nothing to gain, or not safe, to put off.
-bool Frame::mayRunAtOnce(const OperatorFacts &facts, const torch::jit::Stack &stack) {
-  if (facts.isRandom || facts.isWrite || !facts.hasTensorResult)
-    return false;
-  bool allNumbers = true, any = false, hostMemory = false;
-  forEachOperand(facts, stack, [&](const c10::TensorImpl &impl, const ArgumentFacts &) {
-    any = true;
-    allNumbers &= impl.dim() == 0 && impl.device().is_cpu() && !impl.requires_grad();
-    hostMemory |= !isPromised(impl) && isHostMemory(impl);
-  });
-  // Host memory may be another tensor's under another name: a pending write could be to it.
-  return any && (allNumbers || (hostMemory && !anyWritePending())) && !anyPending(facts, stack);
-}
-
-std::string Frame::whyNow(const OperatorFacts &facts, c10::DispatchKeySet keys,
-                          const torch::jit::Stack &stack, bool &onlyIfPending) {
-  onlyIfPending = !facts.isRandom;
-  if (facts.readsData || (facts.hasPlainResult && !facts.isMetadata))
-    return "the host reads a value";
-  bool hasMask = false, isStrange = false, isHost = false, isShared = false;
-  forEachOperand(facts, stack, [&](const c10::TensorImpl &impl, const ArgumentFacts &argument) {
-    hasMask |=
-        argument.role == ArgumentFacts::Role::TensorList &&
-        (impl.dtype() == caffe2::TypeMeta::Make<bool>() || impl.dtype() == caffe2::TypeMeta::Make<uint8_t>());
-    isStrange |= impl.layout() != c10::kStrided || impl.is_python_dispatch() || impl.device().is_meta() ||
-                 (!isPromised(impl) && !impl.unsafe_storage());
-    if (isPromised(impl))
-      return;
-    isHost |= isHostMemory(impl);
-    if (!argument.isWritten || (state_ == State::Record && recorder_->isMadeHere(impl)))
-      return;
-    size_t owners = state_ == State::Record ? recorder_->ownersOf(storageOf(impl)) : 0;
-    bool isKnown = state_ == State::Record && recorder_->knows(impl);
-    isShared |= impl.unsafe_storage().use_count() > owners + !isKnown;
-  });
-  bool masksIndex = hasMask && facts.base.find("index") != std::string::npos && facts.base != "index_select";
-  if (facts.sizesFromData || masksIndex)
-    return "sizes follow from values";
-  onlyIfPending &= !isHost || (!facts.isWrite && !anyWritePending());
-  if (isHost)
-    return "reads or writes memory that the host may overwrite";
-  onlyIfPending = false;
-  if (facts.changesGeometry)
-    return "changes its argument's sizes in place";
-  if (isStrange)
-    return "an operand that is not a plain strided tensor";
-  if (isShared)
-    return "writes memory that other tensors hold";
-  if (facts.isOpaque)
-    return "it is outside of aten, where schemas need not say all: define it with at::Tag::pt2_compliant_tag "
-           "when it "
-           "reads and writes nothing but its arguments";
-  if (hasGenerator(facts, stack))
-    return "draws from a generator of its own, or takes an object";
-  if (keys.has(c10::DispatchKey::AutocastCPU) && keys.has(c10::DispatchKey::AutocastCUDA))
-    return "autocast of two devices";
-  return "";
-}
-
-void Frame::slowCall(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
-                     torch::jit::Stack *stack) {
-  if (facts.isComposite) { // host code under an operator's name: what it calls is checked instead
-    runOpen(op, keys, stack);
-    return;
-  }
-  if (facts.isMetadata || mayRunAtOnce(facts, *stack)) {
-    runDirectly(op, keys, stack);
-    return;
-  }
-  bool onlyIfPending = false;
-  if (std::string reason = whyNow(facts, keys, *stack, onlyIfPending); !reason.empty()) {
-    if (!onlyIfPending || anyPending(facts, *stack)) {
-      settle(facts.base + ": " + reason);
-    }
-    runDirectly(op, keys, stack);
-    return;
-  }
-  if (state_ == State::Shadow && tryAlternatives(op, facts, keys, stack))
-    return;
-  if (state_ == State::Shadow)
-    diverge(op, facts, keys, stack);
-  else if (state_ == State::Record)
-    record(op, facts, keys, stack);
-  else if (!tryStarts(op, facts, keys, stack))
-    record(op, facts, keys, stack);
 }
 
 } // namespace graphopt::capture

@@ -2,7 +2,9 @@
 //
 // A frame is in one of three states. `Start`: nothing is pending; the next operator begins a segment.
 // `Shadow`: the operators since the segment began equal its first rows and none has run. `Record`: operators
-// run, and become rows of a new segment. All changes of state are in frame.cpp; matching.h is the fast part.
+// run, and become rows of a new segment. frame.cpp has the call and the comparison (with matching.h, the fast
+// part), frame_deferral.cpp what is put off, frame_changes.cpp the changes of state, miss.cpp the reasons for
+// people.
 #pragma once
 #include "capture/handler.h"
 #include "capture/random_watch.h"
@@ -72,8 +74,8 @@ protected:
 };
 
 struct FrameCounters {
-  uint64_t shadowedOps = 0, recordedOps = 0, directOps = 0, runs = 0, filled = 0, divergences = 0,
-           borders = 0, recordings = 0, overLimit = 0;
+  uint64_t shadowedOps = 0, recordedOps = 0, directOps = 0, filled = 0, divergences = 0, borders = 0,
+           recordings = 0, overLimit = 0;
 };
 
 class Frame final : public OperatorSink, public PlaceholderOwner, public HookListener {
@@ -162,7 +164,7 @@ public:
     Slot &slot = slots_[value];
     if (!slot.impl) [[unlikely]]
       return make(row, value);
-    return at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(slot.impl));
+    return tensorOf(*slot.impl);
   }
 
 private:
@@ -204,11 +206,20 @@ private:
   bool anyWritePending() const;
   bool anyPending(const OperatorFacts &facts, const torch::jit::Stack &stack) const;
   bool mayRunAtOnce(const OperatorFacts &facts, const torch::jit::Stack &stack);
-  std::string whyNow(const OperatorFacts &facts, c10::DispatchKeySet keys, const torch::jit::Stack &stack,
-                     bool &onlyIfPending);
+  struct Operands;
+  Operands look(const OperatorFacts &facts, const torch::jit::Stack &stack);
+  bool isShared(const c10::TensorImpl &impl) const;
+  std::string whyNowForValues(const OperatorFacts &facts, const Operands &operands) const;
+  std::string whyNow(const OperatorFacts &facts, c10::DispatchKeySet keys, const Operands &operands,
+                     const torch::jit::Stack &stack) const;
+  bool runNow(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
+              torch::jit::Stack *stack);
   /// Ends what is in flight: runs pending rows, or closes the recording. `border`: why; empty: the call
-  /// ended.
-  void settle(const std::string &border);
+  /// ended. False: nothing was in flight.
+  bool settle(const std::string &border);
+  /// The same in the middle of a call, which is counted and said, and may be an error to the user: thrown
+  /// when all before it has run.
+  void breakGraph(const std::string &reason);
   /// Runs the rows matched so far and leaves the segment. `kept`: gets, by value, the tensors that live on.
   void flush(std::vector<at::Tensor> *kept = nullptr);
   void runPending(const std::vector<uint8_t> &wanted, bool linkEdges, std::vector<at::Tensor> *kept);
@@ -224,7 +235,7 @@ private:
 
   bool mayRecord(const void *op, const std::string &reason);
   void startRecording(std::string reason);
-  void closeRecording(const std::string &border);
+  bool closeRecording(const std::string &border);
   bool admitsDraw(const OperatorFacts &facts, const torch::jit::Stack &stack);
   /// How the call differs from the row that was expected.
   std::string whyDifferent(const OperatorFacts &facts, c10::DispatchKeySet keys,
@@ -257,7 +268,7 @@ private:
   SegmentPtr previous_; // segment visited before, in this call
   const void *threadToken_ = nullptr;
   bool isOverLimit_ = false;
-  uint64_t visits_ = 0;
+  uint64_t visits_ = 0, generation_ = 0; // of the graph, when activations were last looked through
   FrameCounters counters_;
 };
 

@@ -12,9 +12,30 @@
 namespace graphopt::capture {
 namespace {
 
-size_t valuesAfter(const Segment &segment, size_t rows) {
-  return rows < segment.size() ? segment.infos[rows].valuesBefore : segment.values.size();
+/// Whether a tensor is asked for gradients itself, as parameters are.
+bool isLeaf(const c10::TensorImpl &impl) {
+  const auto *meta = static_cast<const torch::autograd::AutogradMeta *>(autogradMeta(impl));
+  return !meta || !meta->grad_fn_;
 }
+
+/// Gives tensors the requires_grad that the pending rows were matched under, for their run: the program may
+/// have changed it after rows that used them.
+class GradFlags {
+public:
+  void want(const at::Tensor &tensor, bool asks) {
+    if (tensor.requires_grad() == asks || !isLeaf(*tensor.unsafeGetTensorImpl()))
+      return;
+    tensor.set_requires_grad(asks);
+    changed_.push_back(tensor);
+  }
+  ~GradFlags() {
+    for (const at::Tensor &tensor : changed_)
+      tensor.set_requires_grad(!tensor.requires_grad());
+  }
+
+private:
+  std::vector<at::Tensor> changed_;
+};
 
 } // namespace
 
@@ -45,7 +66,7 @@ std::vector<int64_t> Frame::offsetsNow() const {
 /// Goes on in another segment that begins with the rows matched so far. Their placeholders come along: equal
 /// rows number their values alike, but may have been recorded at other offsets.
 void Frame::moveTo(Activation &other) {
-  size_t values = valuesAfter(active_->node->segment, matched_);
+  size_t values = active_->node->segment.valuesBefore(matched_);
   for (size_t id = 1; id < values; ++id) {
     std::swap(active_->slots[id], other.slots[id]);
     std::swap(active_->placeholders[id], other.placeholders[id]);
@@ -88,7 +109,7 @@ bool Frame::tryAlternatives(const c10::OperatorHandle &op, const OperatorFacts &
 
 std::vector<uint8_t> Frame::findWanted(bool &edgesTaken) {
   const Segment &segment = active_->node->segment;
-  size_t values = valuesAfter(segment, matched_);
+  size_t values = segment.valuesBefore(matched_);
   std::vector<uint8_t> wanted(values, 0);
   std::vector<ValueId> withTrap;
   for (size_t id = 1; id < values; ++id) {
@@ -110,31 +131,6 @@ std::vector<uint8_t> Frame::findWanted(bool &edgesTaken) {
       wanted[id] = slots_[id].impl != nullptr;
   return wanted;
 }
-
-/// Whether a tensor is asked for gradients itself, as parameters are.
-bool isLeaf(const c10::TensorImpl &impl) {
-  const auto *meta = static_cast<const torch::autograd::AutogradMeta *>(autogradMeta(impl));
-  return !meta || !meta->grad_fn_;
-}
-
-/// Gives tensors the requires_grad that the pending rows were matched under, for their run: the program may
-/// have changed it after rows that used them.
-class GradFlags {
-public:
-  void want(const at::Tensor &tensor, bool asks) {
-    if (tensor.requires_grad() == asks || !isLeaf(*tensor.unsafeGetTensorImpl()))
-      return;
-    tensor.set_requires_grad(asks);
-    changed_.push_back(tensor);
-  }
-  ~GradFlags() {
-    for (const at::Tensor &tensor : changed_)
-      tensor.set_requires_grad(!tensor.requires_grad());
-  }
-
-private:
-  std::vector<at::Tensor> changed_;
-};
 
 void Frame::runPending(const std::vector<uint8_t> &wanted, bool linkEdges, std::vector<at::Tensor> *kept) {
   const std::function<at::Tensor(ValueId, at::Tensor)> take = [&](ValueId id, at::Tensor result) {
@@ -182,7 +178,6 @@ void Frame::flush(std::vector<at::Tensor> *kept) {
   next_ = nullptr;
   bool edgesTaken = false;
   const std::vector<uint8_t> wanted = findWanted(edgesTaken);
-  ++counters_.runs;
   if (kept) {
     kept->resize(wanted.size());
     for (ValueId id : bound_)
@@ -222,19 +217,21 @@ SegmentPtr Frame::endedAt(const SegmentPtr &node, size_t rows, const std::string
   return ended;
 }
 
-void Frame::settle(const std::string &border) {
-  if (state_ == State::Record) {
-    closeRecording(border);
-    return;
-  }
+bool Frame::settle(const std::string &border) {
+  if (state_ == State::Record)
+    return closeRecording(border);
   if (state_ != State::Shadow)
-    return;
-  if (!border.empty()) {
-    ++counters_.borders;
-    host_.onBorder(border);
-  }
+    return false;
   visit(endedAt(active_->node, matched_, border.empty() ? "the call ended" : border));
   flush();
+  return true;
+}
+
+void Frame::breakGraph(const std::string &reason) {
+  if (!settle(reason))
+    return;
+  ++counters_.borders;
+  host_.onBorder(reason);
 }
 
 // ---- recording
@@ -247,10 +244,10 @@ void Frame::diverge(const c10::OperatorHandle &op, const OperatorFacts &facts, c
   bool isEnd = rows == segment.size(); // the next operator begins another
   bool isOtherState = settings_.now() != segment.settings || !random_.isInStep();
   if (isEnd || isOtherState) {
-    if (isOtherState && !isEnd)
-      settle("a process-wide switch or the generator's seed was changed");
+    if (isEnd)
+      settle("");
     else
-      visit(node), flush();
+      breakGraph("a process-wide switch or the generator's seed was changed");
     slowCall(op, facts, keys, stack);
     return;
   }
@@ -308,8 +305,8 @@ void Frame::record(const c10::OperatorHandle &op, const OperatorFacts &facts, c1
     wasReplaced |= recorder_->wasReplaced(impl);
   });
   if ((!isInStep || wasReplaced) && recorder_->size() > 0) {
-    closeRecording(wasReplaced ? "a tensor was changed past the dispatcher"
-                               : "a process-wide switch or the generator's seed was changed");
+    breakGraph(wasReplaced ? "a tensor was changed past the dispatcher"
+                           : "a process-wide switch or the generator's seed was changed");
     slowCall(op, facts, keys, stack);
     return;
   }
@@ -319,24 +316,21 @@ void Frame::record(const c10::OperatorHandle &op, const OperatorFacts &facts, c1
   if (facts.isRandom)
     random_.drew();
   if (!trouble.empty())
-    closeRecording(facts.base + ": " + trouble);
+    breakGraph(facts.base + ": " + trouble);
 }
 
-void Frame::closeRecording(const std::string &border) {
+bool Frame::closeRecording(const std::string &border) {
   std::unique_ptr<SegmentRecorder> recorder = std::move(recorder_);
   state_ = State::Start;
   random_.forget();
   if (recorder->size() == 0)
-    return;
-  if (!border.empty()) {
-    ++counters_.borders;
-    host_.onBorder(border);
-  }
+    return false;
   ++counters_.recordings;
   std::vector<SegmentPtr> pieces = graph_.insert(recorder->finish(border), recordReason_);
   for (const SegmentPtr &piece : pieces)
     visit(piece);
   host_.onRecorded(pieces, recordReason_);
+  return true;
 }
 
 } // namespace graphopt::capture

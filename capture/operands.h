@@ -7,6 +7,7 @@
 
 namespace graphopt::capture {
 
+/// Calls f(impl) for the tensor, or each defined one of a list.
 template <class F> void forEachTensor(const c10::IValue &value, F &&f) {
   if (value.isTensor()) {
     if (value.toTensor().defined())

@@ -142,7 +142,7 @@ c10::intrusive_ptr<Placeholder> Placeholder::make(const Metadata &metadata, Valu
   if (metadata.isWrapped)
     made->set_wrapped_number(true);
   if (metadata.requiresGrad) {
-    at::Tensor tensor(c10::intrusive_ptr<TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(made.get()));
+    at::Tensor tensor = tensorOf(*made);
     made->trap_ = trap.get();
     made->isCounted_ = true;
     ++trap->holders;
@@ -222,7 +222,7 @@ void Placeholder::takeHistory(const at::Tensor &result) {
   }
   // Somebody else holds the result (a cache of the operator's): its history is shared, not taken.
   set_autograd_meta(nullptr);
-  at::Tensor self(c10::intrusive_ptr<TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(this));
+  at::Tensor self = tensorOf(*this);
   if (result.requires_grad())
     torch::autograd::impl::set_gradient_edge(self, torch::autograd::impl::gradient_edge(result));
 }
@@ -255,7 +255,7 @@ at::Tensor Placeholder::fill(at::Tensor result, bool link) {
       link && trap_ ? trap_->getptr() : nullptr; // the history that holds it goes now
   leaveTrap();
   takeHistory(result);
-  at::Tensor self(c10::intrusive_ptr<TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(this));
+  at::Tensor self = tensorOf(*this);
   if (trap && self.requires_grad())
     trap_->link(slot_, self);
   trap_ = nullptr;

@@ -125,7 +125,6 @@ public:
   bool hasOwnHistory() const;
   bool isFilled() const { return isFilled_; }
   ValueId value() const { return value_; }
-  PlaceholderOwner *owner() const { return owner_; }
   /// Reports accesses from now on, filled or not. `owner` null: no more.
   void watch(PlaceholderOwner *owner) {
     owner_ = owner;

@@ -68,10 +68,6 @@ bool sameValue(const SegmentValue &a, const SegmentValue &b) {
   return a.isLiveIn == b.isLiveIn && a.family == b.family && a.metadata == b.metadata;
 }
 
-size_t valuesAfter(const Segment &segment, size_t row) {
-  return row + 1 < segment.infos.size() ? segment.infos[row + 1].valuesBefore : segment.values.size();
-}
-
 uint64_t hashOfRow(const Segment &segment, size_t i, uint64_t hash) {
   const RowInfo &info = segment.infos[i];
   hash = mix(hash, reinterpret_cast<uintptr_t>(segment.rows[i].op));
@@ -80,7 +76,7 @@ uint64_t hashOfRow(const Segment &segment, size_t i, uint64_t hash) {
   for (size_t w = 0; w < info.words.size(); ++w)
     if (!isLate(info, w))
       hash = mix(hash, info.words[w]);
-  for (size_t v = info.valuesBefore; v < valuesAfter(segment, i); ++v)
+  for (size_t v = info.valuesBefore; v < segment.valuesBefore(i + 1); ++v)
     hash = hashOf(segment.values[v].metadata, hash);
   return hash;
 }
@@ -155,7 +151,7 @@ void Segment::settle() {
     for (ValueId result : info.results)
       if (static_cast<size_t>(result) >= info.valuesBefore)
         values[result].root = rootOf(*this, info, result);
-    info.armed = armedBy(*this, info, valuesAfter(*this, i));
+    info.armed = armedBy(*this, info, valuesBefore(i + 1));
     rows[i].words = info.words.data();
     rows[i].results = info.results.data();
     rows[i].resultCount = static_cast<uint32_t>(info.results.size());
@@ -172,8 +168,8 @@ bool samePrefix(const Segment &a, const Segment &b, size_t count) {
     return true;
   if (a.infos[count - 1].prefixHash != b.infos[count - 1].prefixHash)
     return false;
-  size_t values = valuesAfter(a, count - 1);
-  if (values != valuesAfter(b, count - 1))
+  size_t values = a.valuesBefore(count);
+  if (values != b.valuesBefore(count))
     return false;
   for (size_t i = 0; i < count; ++i)
     if (!sameRow(a, b, i))

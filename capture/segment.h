@@ -41,7 +41,6 @@ struct Row {
   bool isFactory = false;    ///< no tensor argument: its result is handed out with the only reference
   bool writesLiveIn = false; ///< RowInfo::written
   bool isRandom = false;
-  bool returnsSelf = false; ///< the first result is the first argument, written in place
 };
 
 struct LateScalar {
@@ -90,6 +89,10 @@ struct Segment {
   std::string border; ///< why it ended when it was recorded; empty: the call ended
 
   size_t size() const { return rows.size(); }
+  /// Values [0, n) are known before the row runs; after all rows, all are.
+  size_t valuesBefore(size_t row) const {
+    return row < infos.size() ? infos[row].valuesBefore : values.size();
+  }
   /// Fills in what follows from infos and values: rows, hashes, the live-ins written.
   void settle();
 };

@@ -3,6 +3,7 @@
 #include "capture/segment_recorder.h"
 
 #include "capture/keys.h"
+#include "capture/operands.h"
 #include "capture/tensor_type.h"
 #include "capture/to_attr.h"
 #include "capture/words.h"
@@ -20,34 +21,20 @@
 namespace graphopt::capture {
 namespace {
 
-const c10::StorageImpl *storageOf(const c10::TensorImpl &tensor) {
-  return tensor.unsafe_storage().unsafeGetStorageImpl();
-}
-
 /// Contents of an untrusted operator's operands, to find writes that its schema does not name.
 class ContentCheck {
 public:
   ContentCheck(const OperatorFacts &facts, const torch::jit::Stack &stack) {
     if (facts.isTrusted)
       return;
-    for (size_t i = 0; i < facts.arguments.size(); ++i)
-      if (!facts.arguments[i].isWritten)
-        forEachTensor(stack[stack.size() - facts.arguments.size() + i], [&](const at::Tensor &tensor) {
-          if (tensor.defined() && tensor.layout() == c10::kStrided && tensor.has_storage())
-            before_.emplace_back(tensor, bytesOf(tensor));
-        });
+    forEachOperand(facts, stack, [&](c10::TensorImpl &impl, const ArgumentFacts &argument) {
+      if (!argument.isWritten && impl.layout() == c10::kStrided && impl.has_storage())
+        before_.emplace_back(tensorOf(impl), bytesOf(tensorOf(impl)));
+    });
   }
   bool changed() const {
     return std::any_of(before_.begin(), before_.end(),
                        [](const auto &item) { return bytesOf(item.first) != item.second; });
-  }
-
-  template <class F> static void forEachTensor(const c10::IValue &value, F &&f) {
-    if (value.isTensor())
-      f(value.toTensor());
-    else if (value.isList())
-      for (const c10::IValue &item : value.toListRef())
-        forEachTensor(item, f);
   }
 
 private:
@@ -201,7 +188,7 @@ ValueId SegmentRecorder::operand(c10::TensorImpl &tensor, bool &isNew) {
   if (it != known_.end())
     return it->second.value;
   isNew = true;
-  at::Tensor self(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(&tensor));
+  at::Tensor self = tensorOf(tensor);
   return declare(self, true, familyOf(storageOf(tensor)));
 }
 

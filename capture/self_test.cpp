@@ -2,6 +2,7 @@
 #include "capture/capture.h"
 #include "capture/handler.h"
 #include "capture/keys.h"
+#include "capture/placeholder.h"
 
 #include <ATen/ops/zeros.h>
 
@@ -32,6 +33,8 @@ std::optional<std::string> runSelfTest() {
   at::zeros({1});
   if (sink.calls != 1)
     return "operators were seen outside of a recording";
+  if (std::string reason = placeholderSelfTest(); !reason.empty())
+    return reason;
   return std::nullopt;
 }
 

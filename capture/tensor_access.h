@@ -1,5 +1,6 @@
-// Members of TensorImpl that have no inline accessor, for code that runs at every operator.
+// What code that runs at every operator needs of a TensorImpl, without asking through virtuals.
 #pragma once
+#include <ATen/core/Tensor.h>
 #include <c10/core/TensorImpl.h>
 
 namespace graphopt::capture {
@@ -19,6 +20,16 @@ inline std::unique_ptr<c10::AutogradMetaInterface> &autogradMeta(c10::TensorImpl
 }
 inline const c10::AutogradMetaInterface *autogradMeta(const c10::TensorImpl &impl) {
   return (impl.*memberOf(AutogradMetaTag{})).get();
+}
+
+/// The tensor's memory as it is now; null: none, or not computed yet.
+inline const c10::StorageImpl *storageOf(const c10::TensorImpl &tensor) {
+  return tensor.unsafe_storage().unsafeGetStorageImpl();
+}
+
+/// One more holder of the tensor.
+inline at::Tensor tensorOf(c10::TensorImpl &impl) {
+  return at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(&impl));
 }
 
 } // namespace graphopt::capture

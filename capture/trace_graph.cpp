@@ -81,7 +81,6 @@ SegmentPtr TraceGraph::add(Segment segment, bool isCut, std::string reason) {
   node->reason = std::move(reason);
   same.push_back(node);
   all_.push_back(node);
-  ++inserted_;
   return node;
 }
 
@@ -136,11 +135,15 @@ void TraceGraph::noteBranch(const SegmentPtr &segment, size_t rows) {
 
 void TraceGraph::noteVisit(const SegmentNode *from, const SegmentNode *to) {
   std::unique_lock lock(mutex_);
+  if (to && to->isRetired) // it is not the graph's any more, and may be gone when successors are asked for
+    return;
   ++(from ? const_cast<SegmentNode *>(from)->next : entries_)[to];
 }
 
 void TraceGraph::clear() {
   std::unique_lock lock(mutex_);
+  for (const SegmentPtr &node : all_)
+    node->isRetired = true;
   starts_.clear();
   all_.clear();
   branches_.clear();

@@ -21,7 +21,7 @@ struct SegmentNode {
   bool isCut =
       false; ///< ends at a border where calls go different ways: longer segments through it are cut too
   std::atomic<uint64_t> visits{0};
-  std::atomic<bool> isRetired{false};           ///< was cut: calls in flight finish with it
+  std::atomic<bool> isRetired{false};           ///< was cut or forgotten: calls in flight finish with it
   std::map<const SegmentNode *, uint64_t> next; ///< guarded by the graph; null: the call ended
   std::string reason;                           ///< why it was recorded although others existed
 };
@@ -52,7 +52,6 @@ public:
 
   std::vector<SegmentPtr> segments() const;
   std::map<const SegmentNode *, uint64_t> successors(const SegmentNode *node) const;
-  uint64_t inserted() const { return inserted_; }
   /// Changes when segments are cut or forgotten.
   uint64_t generation() const { return generation_; }
 
@@ -68,7 +67,7 @@ private:
   std::unordered_map<uint64_t, int> branches_;                                // by prefix hash
   std::map<std::pair<const SegmentNode *, const void *>, size_t> recordings_; // by point
   std::map<const SegmentNode *, uint64_t> entries_; // successors of the call's beginning
-  std::atomic<uint64_t> inserted_{0}, generation_{0};
+  std::atomic<uint64_t> generation_{0};
   int numbers_ = 0;
 };
 

@@ -90,7 +90,22 @@ CompiledCallable::CompiledCallable(const CompileOptions &options, const std::str
     userError(
         "this version has no audit mode: use Replay::shadow, which checks every call, or Replay::trusted");
   if (options_.replay == Replay::shadow)
+    beginShadowing();
+}
+
+/// In a process that cannot be captured, calls run as they are, which is said once.
+void CompiledCallable::beginShadowing() {
+  const std::optional<std::string> trouble = capture::selfTest();
+  if (!trouble) {
     shadow_ = std::make_unique<Shadow>(options_, name_);
+    return;
+  }
+  const std::string reason = "this process cannot be captured: " + *trouble;
+  if (options_.strict)
+    userError(reason);
+  static std::once_flag said;
+  std::call_once(said, [&] { fmt::print(stderr, "graphopt: compiled calls run eagerly: {}\n", reason); });
+  eagerReasons_.push_back(reason);
 }
 
 void CompiledCallable::shadow(capture::Program &program, const std::function<void()> &code,
@@ -100,7 +115,7 @@ void CompiledCallable::shadow(capture::Program &program, const std::function<voi
     shadow_->call(program, code, arguments);
     return;
   }
-  ++counters_.eagerRuns;
+  ++counters_.eagerRuns; // disabled, or beginShadowing() said why
   code();
 }
 

@@ -30,7 +30,7 @@ public:
   /// One call of `program` whose arguments and result stay with `code`.
   void shadow(capture::Program &program, const std::function<void()> &code, const ArgumentsGetter &arguments);
   /// Whether calls go through shadow() rather than call(): in shadow mode, and when compiling is disabled.
-  bool shadows() const { return shadow_ || options_.disable; }
+  bool shadows() const { return options_.replay == Replay::shadow || options_.disable; }
 
   Explanation explain() const;
   std::vector<std::shared_ptr<const Variant>> variants() const;
@@ -42,6 +42,7 @@ private:
     std::shared_ptr<Variant> hit;
     std::optional<MissInfo> nearest; // of the variant whose first failed guard has the highest number
   };
+  void beginShadowing();
   Lookup lookUp(const std::vector<c10::IValue> &args) const;
   c10::IValue replay(const Variant &variant, capture::Program &program, std::vector<c10::IValue> args);
   c10::IValue runHost(capture::Program &program, std::vector<c10::IValue> args, const std::string &reason);

@@ -6,6 +6,7 @@
 #include <torch/script.h>
 #include <torch/torch.h>
 
+#include "capture/capture.h"
 #include "ir/parse.h"
 #include "ir/print.h"
 #include "ir/verify.h"
@@ -309,5 +310,67 @@ TEST(Shadow, onlyAMaskThatIndexesMakesSizesOfValues) {
   EXPECT_EQ(ofMask.explain().shadow.directOperators, 0u) << ofMask.explain();
   EXPECT_GT(byMask.explain().shadow.directOperators, 0u) << byMask.explain();
 }
+
+TEST(Shadow, aBreakUnderFullgraphComesAfterAllBeforeIt) {
+  Tensor state = torch::zeros({3});
+  auto fast = graphopt::compile(
+      [&](const Tensor &x, bool reads) {
+        state.add_(x);
+        Tensor y = torch::tanh(x);
+        return reads ? y + y.sum().item<float>() : y + state;
+      },
+      {.fullgraph = true});
+  Tensor x = torch::ones({3});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(torch::equal(fast(x, false), torch::tanh(x) + (2 * i + 1)));
+    try {
+      fast(x, true);
+      FAIL() << "nothing was thrown in round " << i;
+    } catch (const graphopt::Error &error) {
+      EXPECT_NE(std::string(error.what()).find("item"), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(state.data_ptr<float>()[0], 2 * i + 2); // the write before the break is done, once
+  }
+}
+
+TEST(Shadow, whatThrowsIsNoBreak) {
+  auto fast = graphopt::compile(
+      [](const Tensor &x) -> Tensor {
+        Tensor y = x * 2;
+        throw std::runtime_error("mine " + std::to_string(y.size(0)));
+      },
+      {.fullgraph = true});
+  for (int i = 0; i < 3; ++i)
+    EXPECT_THROW(fast(torch::ones({3})), std::runtime_error);
+  EXPECT_EQ(fast.explain().shadow.borders, 0u) << fast.explain();
+}
+
+TEST(Shadow, explanationsAfterCutsAndResetsNameLiveSegments) {
+  int kind = 0;
+  auto fast = graphopt::compile([&](const Tensor &x) {
+    Tensor y = x + 1;
+    y = kind == 0 ? torch::tanh(y) : kind == 1 ? torch::relu(y) : torch::sigmoid(y);
+    return y * 2;
+  });
+  auto calls = [&] {
+    for (int i = 0; i < 30; ++i) {
+      kind = i % 3;
+      fast(torch::ones({3}));
+      std::set<int> numbers{-1};
+      const graphopt::Explanation explanation = fast.explain();
+      for (const graphopt::SegmentInfo &segment : explanation.segments)
+        numbers.insert(segment.number);
+      for (const graphopt::SegmentInfo &segment : explanation.segments)
+        for (const auto &[next, count] : segment.next)
+          EXPECT_TRUE(numbers.contains(next)) << next << explanation;
+    }
+  };
+  calls();
+  fast.reset();
+  EXPECT_TRUE(fast.explain().segments.empty());
+  calls();
+}
+
+TEST(Shadow, thisProcessCanBeCaptured) { EXPECT_EQ(graphopt::capture::selfTest(), std::nullopt); }
 
 } // namespace
