@@ -42,6 +42,7 @@ public:
       lastDivergence = reason + ", after the border " + lastBorder;
   }
   void onRecorded(const std::vector<SegmentPtr> &, const std::string &) override {}
+  void onUnknownShape(const std::string &) override {}
   void onOverLimit(const std::string &) override {}
   int divergences = 0;
   std::string lastDivergence, lastBorder;

@@ -85,7 +85,9 @@ void Frame::trimActivations() {
   if (!hasRetired && activations_.size() <= kKeptActivations)
     return;
   std::erase_if(activations_, [&](const auto &entry) {
-    return entry.first->isRetired || entry.second->lastUse + kKeptActivations < visits_;
+    const SegmentPtr &node = entry.second->node;
+    bool wasNeverTakenIn = node.use_count() == 1; // derived in part, then left
+    return node->isRetired || wasNeverTakenIn || entry.second->lastUse + kKeptActivations < visits_;
   });
 }
 
@@ -173,6 +175,7 @@ void Frame::enter(Activation &activation) {
 }
 
 void Frame::leave() {
+  derivation_.reset();
   written_.clear();
   boundBefore_ = scalarsBefore_ = 0;
   undo();

@@ -3,8 +3,8 @@
 // A frame is in one of three states. `Start`: nothing is pending; the next operator begins a segment.
 // `Shadow`: the operators since the segment began equal its first rows and none has run. `Record`: operators
 // run, and become rows of a new segment. frame.cpp has the call and the comparison (with matching.h, the fast
-// part), frame_deferral.cpp what is put off, frame_changes.cpp the changes of state, miss.cpp the reasons for
-// people.
+// part), frame_deferral.cpp what is put off, frame_changes.cpp the changes of state, frame_derive.cpp other
+// sizes than those recorded, miss.cpp the reasons for people.
 #pragma once
 #include "capture/handler.h"
 #include "capture/random_watch.h"
@@ -66,6 +66,8 @@ public:
   virtual void onBorder(const std::string &reason) = 0;
   virtual void onDivergence(const SegmentPtr &node, size_t row, const std::string &reason) = 0;
   virtual void onRecorded(const std::vector<SegmentPtr> &pieces, const std::string &reason) = 0;
+  /// Sizes of the operator's results follow no known rule: it has to be recorded for each size.
+  virtual void onUnknownShape(const std::string &operatorName) = 0;
   /// From here to the end of the call operators may run as they are: as many segments as allowed begin here.
   virtual void onOverLimit(const std::string &reason) = 0;
 
@@ -75,7 +77,7 @@ protected:
 
 struct FrameCounters {
   uint64_t shadowedOps = 0, recordedOps = 0, directOps = 0, filled = 0, divergences = 0, borders = 0,
-           recordings = 0, overLimit = 0;
+           recordings = 0, derivations = 0, overLimit = 0;
 };
 
 class Frame final : public OperatorSink, public PlaceholderOwner, public HookListener {
@@ -188,6 +190,8 @@ private:
                        torch::jit::Stack *stack);
   bool tryStarts(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
                  torch::jit::Stack *stack);
+  bool goOn(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
+            torch::jit::Stack *stack);
   void slowCall(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
                 torch::jit::Stack *stack);
   void diverge(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
@@ -237,6 +241,20 @@ private:
   void startRecording(std::string reason);
   bool closeRecording(const std::string &border);
   bool admitsDraw(const OperatorFacts &facts, const torch::jit::Stack &stack);
+  // ---- frame_derive.cpp: segments of other sizes, worked out from recorded ones
+  bool tryTemplates(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
+                    torch::jit::Stack *stack);
+  bool tryTemplatesLike(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
+                        torch::jit::Stack *stack);
+  bool deriveNext(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
+                  torch::jit::Stack *stack);
+  bool deriveRow(const OperatorFacts &facts, c10::DispatchKeySet keys, const torch::jit::Stack &stack);
+  bool deriveResultsOf(size_t row);
+  bool bindVarying(ValueId value, c10::TensorImpl &tensor);
+  void beginDeriving(Template from, size_t rows);
+  SegmentPtr finishDeriving();
+  friend struct DerivingSink;
+
   /// How the call differs from the row that was expected.
   std::string whyDifferent(const OperatorFacts &facts, c10::DispatchKeySet keys,
                            const torch::jit::Stack &stack);
@@ -264,6 +282,11 @@ private:
   SettingsProbe settings_;
   RandomWatch random_;
   std::unique_ptr<SegmentRecorder> recorder_;
+  struct Derivation {
+    Template from;
+    std::vector<uint8_t> isOther; ///< by value: other sizes, strides or offset than the template's
+  };
+  std::unique_ptr<Derivation> derivation_; // the active segment is being derived, row by row
   std::string recordReason_;
   SegmentPtr previous_; // segment visited before, in this call
   const void *threadToken_ = nullptr;

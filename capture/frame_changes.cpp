@@ -105,6 +105,13 @@ bool Frame::tryAlternatives(const c10::OperatorHandle &op, const OperatorFacts &
   return false;
 }
 
+/// The call is not that of the expected row, or the row is yet to be derived.
+bool Frame::goOn(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
+                 torch::jit::Stack *stack) {
+  bool goesOn = derivation_ ? deriveNext(op, facts, keys, stack) : tryAlternatives(op, facts, keys, stack);
+  return goesOn || tryTemplatesLike(op, facts, keys, stack);
+}
+
 // ---- out of it
 
 std::vector<uint8_t> Frame::findWanted(bool &edgesTaken) {
@@ -222,7 +229,11 @@ bool Frame::settle(const std::string &border) {
     return closeRecording(border);
   if (state_ != State::Shadow)
     return false;
-  visit(endedAt(active_->node, matched_, border.empty() ? "the call ended" : border));
+  if (derivation_)
+    active_->node->segment.settle();
+  bool isDerived = derivation_ && matched_ == active_->node->segment.size();
+  visit(isDerived ? finishDeriving()
+                  : endedAt(active_->node, matched_, border.empty() ? "the call ended" : border));
   flush();
   return true;
 }
@@ -251,6 +262,8 @@ void Frame::diverge(const c10::OperatorHandle &op, const OperatorFacts &facts, c
     slowCall(op, facts, keys, stack);
     return;
   }
+  if (derivation_)
+    node->segment.settle();
   bool isBranch = segment.rows[rows].op != &op.operator_name();
   std::string reason = whyDifferent(facts, keys, *stack);
   ++counters_.divergences;

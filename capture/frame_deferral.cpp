@@ -170,13 +170,16 @@ void Frame::slowCall(const c10::OperatorHandle &op, const OperatorFacts &facts, 
   }
   if (runNow(op, facts, keys, stack))
     return;
-  if (state_ == State::Shadow && tryAlternatives(op, facts, keys, stack))
-    return;
-  if (state_ == State::Shadow)
-    diverge(op, facts, keys, stack);
-  else if (state_ == State::Record)
+  if (state_ == State::Record) {
     record(op, facts, keys, stack);
-  else if (!tryStarts(op, facts, keys, stack))
+    return;
+  }
+  if (state_ == State::Shadow) {
+    if (!goOn(op, facts, keys, stack))
+      diverge(op, facts, keys, stack);
+    return;
+  }
+  if (!tryStarts(op, facts, keys, stack) && !tryTemplates(op, facts, keys, stack))
     record(op, facts, keys, stack);
 }
 

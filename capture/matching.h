@@ -11,6 +11,7 @@ public:
   Matcher(Frame &frame, const Row &row) : frame_(frame), slots_(frame.slots()), words_(row.words) {}
 
   [[gnu::always_inline]] bool word(Word word) { return *words_++ == word; }
+  [[gnu::always_inline]] bool integer(Word word) { return *words_++ == word; }
   [[gnu::always_inline]] bool real(double value) {
     const Word *word = words_++;
     return *word == std::bit_cast<Word>(value) || frame_.bindScalar(word, value);

@@ -107,12 +107,31 @@ bool isNumberType(const c10::Type &type) {
   return type.kind() == c10::TypeKind::NumberType;
 }
 
+/// By the real type: a dtype is an int elsewhere.
+bool isIntegerType(const c10::Type &type) {
+  switch (type.kind()) {
+  case c10::TypeKind::OptionalType:
+    return isIntegerType(*type.castRaw<c10::OptionalType>()->getElementType());
+  case c10::TypeKind::ListType:
+    return isIntegerType(*type.castRaw<c10::ListType>()->getElementType());
+  case c10::TypeKind::IntType:
+  case c10::TypeKind::SymIntType:
+  case c10::TypeKind::BoolType:
+  case c10::TypeKind::SymBoolType:
+  case c10::TypeKind::NumberType:
+    return true;
+  default:
+    return false; // an open set of kinds
+  }
+}
+
 ArgumentFacts argumentFacts(const c10::Argument &argument) {
   ArgumentFacts facts;
   facts.role = roleOf(*argument.type());
   facts.name = argument.name();
   facts.type = argument.real_type();
   facts.isNumber = isNumberType(*argument.type());
+  facts.isInteger = isIntegerType(*argument.real_type());
   if (const c10::AliasInfo *alias = argument.alias_info()) {
     facts.isWritten = alias->isWrite();
     facts.isAliased = !alias->isWrite();

@@ -19,6 +19,7 @@ struct ArgumentFacts {
   bool isAliased = false; // (a): the schema says that a result may be a view of it
   bool bindsLate = false; // a float whose value decides nothing but the numbers computed
   bool isNumber = false;  // a Scalar: an int, a float, a bool or a complex number
+  bool isInteger = false; // an int, a bool, a Scalar, or a list of them: no dtype, layout or the like
   std::optional<ir::Attr> defaultValue;
 };
 

@@ -2,6 +2,7 @@
 // matched before a call went another way, and where no plan could be made.
 #include "capture/replay_rows.h"
 
+#include "capture/meta_run.h"
 #include "capture/thread_probe.h"
 
 #include <ATen/autocast_mode.h>
@@ -106,15 +107,12 @@ private:
     const std::vector<ValueId> &ids = info.operands[argument];
     if (facts.role == ArgumentFacts::Role::Attr)
       return pushPlain(row, argument);
-    if (facts.role == ArgumentFacts::Role::Tensor) {
-      bool isMissing = ids[0] == 0 && facts.type->kind() == c10::TypeKind::OptionalType;
-      stack_.push_back(isMissing ? c10::IValue() : c10::IValue(value(ids[0])));
-      return;
-    }
-    if (info.arguments[argument].isNone())
-      stack_.emplace_back();
-    else
-      pushList(facts, ids);
+    if (facts.role == ArgumentFacts::Role::Tensor)
+      return pushTensors(stack_, facts, info.arguments[argument], value(ids[0]));
+    std::vector<at::Tensor> tensors;
+    for (ValueId id : ids)
+      tensors.push_back(value(id));
+    pushTensors(stack_, facts, info.arguments[argument], tensors);
   }
 
   void pushPlain(size_t row, size_t argument) {
@@ -124,24 +122,6 @@ private:
         return;
       }
     stack_.push_back(segment_.infos[row].arguments[argument]);
-  }
-
-  void pushList(const ArgumentFacts &facts, const std::vector<ValueId> &ids) {
-    const c10::Type *type = facts.type.get();
-    if (type->kind() == c10::TypeKind::OptionalType)
-      type = type->castRaw<c10::OptionalType>()->getElementType().get();
-    bool optional = type->castRaw<c10::ListType>()->getElementType()->kind() == c10::TypeKind::OptionalType;
-    if (!optional) {
-      c10::List<at::Tensor> list;
-      for (ValueId id : ids)
-        list.push_back(value(id));
-      stack_.emplace_back(std::move(list));
-      return;
-    }
-    c10::List<std::optional<at::Tensor>> list;
-    for (ValueId id : ids)
-      list.push_back(id == 0 ? std::nullopt : std::optional(value(id)));
-    stack_.emplace_back(std::move(list));
   }
 
   void takeResults(size_t row) {

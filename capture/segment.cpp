@@ -22,6 +22,29 @@ uint64_t hashOf(const Metadata &metadata, uint64_t hash) {
   return mix(hash, metadata.requiresGrad + 2u * metadata.isWrapped);
 }
 
+bool isSpecialSize(int64_t size) { return size == 0 || size == 1; }
+
+bool isMarkedDynamic(const SegmentValue &value, size_t dim) {
+  return std::any_of(value.marks.begin(), value.marks.end(),
+                     [&](const DimMark &mark) { return mark.dim == dim && mark.isDynamic; });
+}
+
+/// Which of 0, 1 and larger a live-in's dim is, where that may not vary.
+int64_t sizeClass(const SegmentValue &value, size_t dim) {
+  int64_t size = value.metadata.sizes[dim];
+  return value.isLiveIn && isSpecialSize(size) && !isMarkedDynamic(value, dim) ? size : 2;
+}
+
+uint64_t structureOf(const SegmentValue &value, uint64_t hash) {
+  const Metadata &metadata = value.metadata;
+  hash = mix(hash, metadata.sizes.size());
+  for (size_t dim = 0; dim < metadata.sizes.size(); ++dim)
+    hash = mix(hash, static_cast<uint64_t>(sizeClass(value, dim)));
+  hash = mix(hash, metadata.keys.raw_repr());
+  hash = mix(hash, static_cast<uint64_t>(metadata.dtype.toScalarType()));
+  return mix(hash, metadata.requiresGrad + 2u * metadata.isWrapped);
+}
+
 /// The live-ins, known by the end of the row, of the families that it writes.
 std::vector<ValueId> armedBy(const Segment &segment, const RowInfo &info, size_t valuesAfter) {
   std::vector<ValueId> armed;
@@ -46,26 +69,52 @@ ValueId rootOf(const Segment &segment, const RowInfo &info, ValueId result) {
   return segment.values[family].root;
 }
 
-bool isLate(const RowInfo &info, size_t word) {
-  return std::any_of(info.late.begin(), info.late.end(),
-                     [&](const LateScalar &late) { return late.word == word; });
+bool isAmong(const std::vector<LateScalar> &scalars, size_t word) {
+  return std::any_of(scalars.begin(), scalars.end(),
+                     [&](const LateScalar &scalar) { return scalar.word == word; });
 }
+bool isLate(const RowInfo &info, size_t word) { return isAmong(info.late, word); }
 
-/// Late scalars may differ between equal rows.
-bool sameRow(const Segment &a, const Segment &b, size_t i) {
+/// Late scalars may differ between equal rows; `integersToo`: so may integers.
+bool sameRow(const Segment &a, const Segment &b, size_t i, bool integersToo) {
   const Row &x = a.rows[i], &y = b.rows[i];
   const RowInfo &p = a.infos[i], &q = b.infos[i];
   if (x.op != y.op || x.keys != y.keys || x.thread != y.thread || p.results != q.results ||
       p.words.size() != q.words.size() || p.valuesBefore != q.valuesBefore)
     return false;
   for (size_t w = 0; w < p.words.size(); ++w)
-    if (p.words[w] != q.words[w] && !isLate(p, w))
+    if (p.words[w] != q.words[w] && !isLate(p, w) && !(integersToo && isAmong(p.integers, w)))
       return false;
   return true;
 }
 
 bool sameValue(const SegmentValue &a, const SegmentValue &b) {
   return a.isLiveIn == b.isLiveIn && a.family == b.family && a.metadata == b.metadata;
+}
+
+bool sameValueStructure(const SegmentValue &a, const SegmentValue &b) {
+  const Metadata &x = a.metadata, &y = b.metadata;
+  if (a.isLiveIn != b.isLiveIn || a.family != b.family || x.sizes.size() != y.sizes.size() ||
+      x.dtype != y.dtype || x.device != y.device || x.keys != y.keys || x.requiresGrad != y.requiresGrad ||
+      x.isWrapped != y.isWrapped)
+    return false;
+  for (size_t dim = 0; dim < x.sizes.size(); ++dim)
+    if (sizeClass(a, dim) != sizeClass(b, dim))
+      return false;
+  return true;
+}
+
+uint64_t structureOfRow(const Segment &segment, size_t i, uint64_t hash) {
+  const RowInfo &info = segment.infos[i];
+  hash = mix(hash, reinterpret_cast<uintptr_t>(segment.rows[i].op));
+  hash = mix(hash, segment.rows[i].keys);
+  hash = mix(hash, segment.rows[i].thread);
+  for (size_t w = 0; w < info.words.size(); ++w)
+    if (!isLate(info, w) && !isAmong(info.integers, w))
+      hash = mix(hash, info.words[w]);
+  for (size_t v = info.valuesBefore; v < segment.valuesBefore(i + 1); ++v)
+    hash = structureOf(segment.values[v], hash);
+  return hash;
 }
 
 uint64_t hashOfRow(const Segment &segment, size_t i, uint64_t hash) {
@@ -79,6 +128,18 @@ uint64_t hashOfRow(const Segment &segment, size_t i, uint64_t hash) {
   for (size_t v = info.valuesBefore; v < segment.valuesBefore(i + 1); ++v)
     hash = hashOf(segment.values[v].metadata, hash);
   return hash;
+}
+
+bool sameRows(const Segment &a, const Segment &b, size_t count, bool integersToo,
+              bool (*same)(const SegmentValue &, const SegmentValue &)) {
+  size_t values = a.valuesBefore(count);
+  if (values != b.valuesBefore(count))
+    return false;
+  for (size_t i = 0; i < count; ++i)
+    if (!sameRow(a, b, i, integersToo))
+      return false;
+  return std::equal(a.values.begin(), a.values.begin() + static_cast<ptrdiff_t>(values), b.values.begin(),
+                    same);
 }
 
 /// Takes rows from one segment into another, giving values new numbers in order of appearance.
@@ -141,13 +202,14 @@ private:
 } // namespace
 
 void Segment::settle() {
-  hash = settings;
+  hash = structure = settings;
   writesLiveIns = false;
   for (ValueId id : liveIns)
     values[id].root = id;
   for (size_t i = 0; i < rows.size(); ++i) {
     RowInfo &info = infos[i];
     info.prefixHash = hash;
+    info.prefixStructure = structure;
     for (ValueId result : info.results)
       if (static_cast<size_t>(result) >= info.valuesBefore)
         values[result].root = rootOf(*this, info, result);
@@ -158,6 +220,7 @@ void Segment::settle() {
     rows[i].writesLiveIn = !info.armed.empty();
     writesLiveIns |= rows[i].writesLiveIn;
     hash = hashOfRow(*this, i, hash);
+    structure = structureOfRow(*this, i, structure);
   }
 }
 
@@ -168,14 +231,15 @@ bool samePrefix(const Segment &a, const Segment &b, size_t count) {
     return true;
   if (a.infos[count - 1].prefixHash != b.infos[count - 1].prefixHash)
     return false;
-  size_t values = a.valuesBefore(count);
-  if (values != b.valuesBefore(count))
+  return sameRows(a, b, count, false, sameValue);
+}
+
+bool sameStructure(const Segment &a, const Segment &b, size_t count) {
+  if (count > a.size() || count > b.size() || a.settings != b.settings)
     return false;
-  for (size_t i = 0; i < count; ++i)
-    if (!sameRow(a, b, i))
-      return false;
-  return std::equal(a.values.begin(), a.values.begin() + static_cast<ptrdiff_t>(values), b.values.begin(),
-                    sameValue);
+  if (count > 0 && a.infos[count - 1].prefixStructure != b.infos[count - 1].prefixStructure)
+    return false;
+  return sameRows(a, b, count, true, sameValueStructure);
 }
 
 Segment slice(const Segment &segment, size_t begin, size_t end) {

@@ -43,9 +43,17 @@ struct Row {
   bool isRandom = false;
 };
 
+/// A word that may differ between calls.
 struct LateScalar {
   uint32_t word = 0;     ///< position among the row's words
   uint32_t argument = 0; ///< schema position
+};
+
+/// What the user said of a dim: markDynamic(), markStatic().
+struct DimMark {
+  uint32_t dim = 0;
+  bool isDynamic = false;
+  int64_t least = 0, most = 0; ///< of a dynamic one
 };
 
 /// The rest of a row.
@@ -58,14 +66,20 @@ struct RowInfo {
   std::vector<std::vector<ValueId>> operands; ///< by argument: the tensors in it
   std::vector<uint32_t> tensorWords;          ///< positions of the words that are values
   std::vector<LateScalar> late;               ///< floats that may differ at each call
+  std::vector<LateScalar> integers;           ///< ints and bools that may vary once they were seen to
   std::vector<ValueId> written;               ///< operands written
   std::vector<ValueId> armed;                 ///< live-ins whose memory those writes change
   size_t valuesBefore = 0;                    ///< values known before the row
   uint64_t prefixHash = 0;                    ///< of all rows before this one
+  uint64_t prefixStructure = 0;               ///< the same without sizes and integers
   c10::impl::LocalDispatchKeySet keys{c10::impl::PODLocalDispatchKeySet{}}; ///< the thread's, without ours
   c10::AutogradState autograd{false, false, false, false};
   std::string module; ///< path, for people
 };
+
+/// Where the metadata of a row's results comes from when operands differ from the recorded ones; see
+/// shapes.h.
+enum class ShapeSource : uint8_t { Unknown, None, InPlace, Rule, Meta, MetaSizes };
 
 struct SegmentValue {
   Metadata metadata;
@@ -74,6 +88,7 @@ struct SegmentValue {
   ValueId root = 0;   ///< of a view that the rows make: the value whose offset moves its own; else the value
   std::string name;   ///< of a parameter or an argument; else empty
   bool isParameter = false, isBuffer = false;
+  std::vector<DimMark> marks; ///< of a live-in
 };
 
 struct Segment {
@@ -84,9 +99,10 @@ struct Segment {
   SettingsId settings = 0;
   c10::Device device{c10::kCPU}; ///< whose autocast state rows mean; else where most of it runs
   bool writesLiveIns = false;
-  uint64_t hash = 0;  ///< of all rows
-  int number = 0;     ///< in the trace graph; for people
-  std::string border; ///< why it ended when it was recorded; empty: the call ended
+  uint64_t hash = 0;      ///< of all rows
+  uint64_t structure = 0; ///< the same without sizes and integers
+  int number = 0;         ///< in the trace graph; for people
+  std::string border;     ///< why it ended when it was recorded; empty: the call ended
 
   size_t size() const { return rows.size(); }
   /// Values [0, n) are known before the row runs; after all rows, all are.
@@ -99,6 +115,9 @@ struct Segment {
 
 /// Equal rows [0, count) and metadata of the values in them.
 bool samePrefix(const Segment &a, const Segment &b, size_t count);
+/// The same but for integers, and for sizes and strides: ranks are equal, and a live-in's dim of size 0 or 1
+/// is one in both, unless it was marked dynamic.
+bool sameStructure(const Segment &a, const Segment &b, size_t count);
 /// Rows [begin, end) as a segment of its own: values made before `begin` become live-ins.
 Segment slice(const Segment &segment, size_t begin, size_t end);
 

@@ -2,6 +2,7 @@
 // the dispatcher while recording, a later call will look too, and has to find a border at the same place.
 #include "capture/segment_recorder.h"
 
+#include "capture/dim_marks.h"
 #include "capture/keys.h"
 #include "capture/operands.h"
 #include "capture/tensor_type.h"
@@ -92,11 +93,16 @@ struct RecordingSink {
   SegmentRecorder &recorder;
   RowInfo &info;
   size_t argument = 0;
-  bool bindsLate = false;
+  bool bindsLate = false, mayVary = false;
 
   bool word(Word word) {
     info.words.push_back(word);
     return true;
+  }
+  bool integer(Word value) {
+    if (mayVary)
+      info.integers.push_back({static_cast<uint32_t>(info.words.size()), static_cast<uint32_t>(argument)});
+    return word(value);
   }
   bool real(double value) {
     if (bindsLate && !isSpecialNumber(value))
@@ -171,6 +177,7 @@ ValueId SegmentRecorder::declare(const at::Tensor &tensor, bool isLiveIn, ValueI
     value.name = std::move(name.text);
     value.isParameter = name.isParameter;
     value.isBuffer = name.isBuffer;
+    value.marks = marksOf(*tensor.unsafeGetTensorImpl());
     segment_.liveIns.push_back(id);
   }
   if (!tensor.device().is_cpu() && segment_.device.is_cpu())
@@ -203,6 +210,7 @@ void SegmentRecorder::encode(Row &row, RowInfo &info, const torch::jit::Stack &s
     bool isTensor = argument.role != ArgumentFacts::Role::Attr;
     sink.argument = i;
     sink.bindsLate = argument.bindsLate;
+    sink.mayVary = argument.isInteger && !facts.hidesWrites; // what is written is read off flags
     bool isEncoded = reader.boxed(values[i], isTensor, argument.isNumber);
     GO_ASSERT(isEncoded, "an argument without words: " + facts.name + " " + argument.name);
     bool isGivenList = isTensor && values[i].isList(); // which a missing one is not

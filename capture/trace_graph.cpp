@@ -8,8 +8,28 @@
 namespace graphopt::capture {
 namespace {
 
-uint64_t hashAfter(const Segment &segment, size_t rows) {
-  return rows == segment.size() ? segment.hash : segment.infos[rows].prefixHash;
+/// So many sizes of one structure are kept beside the recorded ones; the least used go first.
+constexpr size_t kKeptDerived = 16;
+
+uint64_t structureAfter(const Segment &segment, size_t rows) {
+  return rows == segment.size() ? segment.structure : segment.infos[rows].prefixStructure;
+}
+
+template <class T> bool addNew(std::vector<T> &items, const T &item) {
+  if (std::find(items.begin(), items.end(), item) != items.end())
+    return false;
+  items.push_back(item);
+  return true;
+}
+
+bool isMarkedStatic(const SegmentValue &value, size_t dim) {
+  return std::any_of(value.marks.begin(), value.marks.end(),
+                     [&](const DimMark &mark) { return mark.dim == dim && !mark.isDynamic; });
+}
+
+std::string nameOf(const Segment &segment, ValueId id) {
+  const std::string &name = segment.values[id].name;
+  return name.empty() ? fmt::format("tensor {} of segment {}", id, segment.number) : "'" + name + "'";
 }
 
 } // namespace
@@ -58,7 +78,7 @@ SegmentPtr TraceGraph::exactly(const SegmentPtr &segment, size_t rows) const {
 
 bool TraceGraph::mayRecord(const SegmentNode *after, const void *op) {
   std::unique_lock lock(mutex_);
-  size_t &count = recordings_[{after, op}];
+  size_t &count = recordings_[{after ? after->segment.structure : 0, op}];
   if (count >= maxStarts_ || all_.size() >= maxSegments_)
     return false;
   ++count;
@@ -79,26 +99,118 @@ SegmentPtr TraceGraph::add(Segment segment, bool isCut, std::string reason) {
   node->segment.number = numbers_++;
   node->isCut = isCut;
   node->reason = std::move(reason);
+  node->shapeSources = std::make_unique<std::atomic<ShapeSource>[]>(node->segment.size());
+  join(node);
   same.push_back(node);
   all_.push_back(node);
   return node;
+}
+
+/// Finds the node's family, and what the node shows to vary in it.
+void TraceGraph::join(const SegmentPtr &node) {
+  for (const SegmentPtr &other : starts_[node->segment.rows[0].op]) {
+    if (other->isDerived || other->segment.size() != node->segment.size() ||
+        !sameStructure(other->segment, node->segment, node->segment.size()))
+      continue;
+    node->family = other->family;
+    if (dynamic_ != Dynamic::never)
+      noteVarying(*node->family, other->segment, node->segment);
+  }
+  if (!node->family)
+    node->family = std::make_shared<Family>();
+}
+
+void TraceGraph::noteVarying(Family &family, const Segment &a, const Segment &b) {
+  auto varying = std::make_shared<Varying>(*family.varying); // calls in flight read the old one
+  for (ValueId id : a.liveIns) {
+    const SegmentValue &x = a.values[id], &y = b.values[id];
+    for (uint32_t dim = 0; dim < x.metadata.sizes.size(); ++dim)
+      if (x.metadata.sizes[dim] != y.metadata.sizes[dim] && !isMarkedStatic(x, dim) &&
+          !isMarkedStatic(y, dim) && addNew(varying->dims, {id, dim}))
+        news_.push_back(fmt::format("dim {} of {} is dynamic from now on: {}, then {}", dim, nameOf(b, id),
+                                    x.metadata.sizes[dim], y.metadata.sizes[dim]));
+  }
+  for (uint32_t row = 0; row < a.size(); ++row)
+    for (const LateScalar &integer : a.infos[row].integers) {
+      Word x = a.infos[row].words[integer.word], y = b.infos[row].words[integer.word];
+      if (x != y && addNew(varying->integers, {row, integer.word}))
+        news_.push_back(fmt::format("{}: '{}' is dynamic from now on: {}, then {}", a.infos[row].facts->name,
+                                    a.infos[row].facts->arguments[integer.argument].name,
+                                    static_cast<int64_t>(x), static_cast<int64_t>(y)));
+    }
+  family.varying = std::move(varying);
+}
+
+std::vector<Template> TraceGraph::templates(const void *op) const {
+  std::shared_lock lock(mutex_);
+  std::vector<Template> found;
+  auto it = starts_.find(op);
+  if (it == starts_.end())
+    return found;
+  std::vector<const Family *> seen;
+  for (auto node = it->second.rbegin(); node != it->second.rend(); ++node)
+    if (!(*node)->isDerived && addNew(seen, static_cast<const Family *>((*node)->family.get())))
+      found.push_back({*node, (*node)->family->varying});
+  return found;
+}
+
+std::vector<Template> TraceGraph::templatesLike(const Segment &segment, size_t rows, const void *op) const {
+  std::vector<Template> found = templates(segment.rows[0].op);
+  std::erase_if(found, [&](const Template &item) {
+    const Segment &base = item.base->segment;
+    return base.size() <= rows || base.rows[rows].op != op || !sameStructure(base, segment, rows);
+  });
+  return found;
+}
+
+SegmentPtr TraceGraph::insertDerived(const SegmentPtr &node, const SegmentPtr &base) {
+  std::unique_lock lock(mutex_);
+  std::vector<SegmentPtr> &same = starts_[node->segment.rows[0].op];
+  for (const SegmentPtr &other : same)
+    if (other->segment.size() == node->segment.size() &&
+        samePrefix(other->segment, node->segment, node->segment.size()))
+      return other;
+  node->segment.number = numbers_++;
+  node->family = base->family;
+  node->isDerived = true;
+  node->derivedFrom = base->segment.number;
+  node->lastVisit = visits_;
+  ++node->family->derivations;
+  node->reason = fmt::format("other sizes or integers than segment {}", base->segment.number);
+  same.push_back(node);
+  all_.push_back(node);
+  std::vector<SegmentPtr> &derived = node->family->derived;
+  derived.push_back(node);
+  if (derived.size() > kKeptDerived) {
+    SegmentPtr oldest = *std::min_element(derived.begin(), derived.end(), [](const auto &a, const auto &b) {
+      return a->lastVisit < b->lastVisit;
+    });
+    remove(oldest);
+    ++generation_;
+  }
+  return node;
+}
+
+std::vector<std::string> TraceGraph::takeNews() {
+  std::unique_lock lock(mutex_);
+  return std::exchange(news_, {});
 }
 
 std::vector<SegmentPtr> TraceGraph::insert(Segment segment, std::string reason) {
   std::unique_lock lock(mutex_);
   std::vector<SegmentPtr> pieces;
   while (segment.size() > 0) {
-    const SegmentPtr *border = nullptr;
+    size_t rows = 0; // up to the last known border
     for (const SegmentPtr &node : starts_[segment.rows[0].op])
       if (node->isCut && node->segment.size() < segment.size() &&
-          samePrefix(node->segment, segment, node->segment.size()))
-        border = &node;
-    if (!border) {
+          sameStructure(node->segment, segment, node->segment.size()))
+        rows = node->segment.size();
+    if (rows == 0) {
       pieces.push_back(add(std::move(segment), false, reason));
       break;
     }
-    pieces.push_back(*border);
-    segment = slice(segment, (*border)->segment.size(), segment.size());
+    pieces.push_back(add(slice(segment, 0, rows), true, reason));
+    segment = slice(segment, rows, segment.size());
   }
   return pieces;
 }
@@ -110,17 +222,20 @@ void TraceGraph::remove(const SegmentPtr &node) {
   for (const SegmentPtr &other : all_)
     other->next.erase(node.get());
   entries_.erase(node.get());
-  std::erase_if(recordings_, [&](const auto &entry) { return entry.first.first == node.get(); });
+  if (node->isDerived)
+    std::erase(node->family->derived, node);
 }
 
 void TraceGraph::cutAll(const SegmentPtr &through, size_t rows) {
+  constexpr const char *kReason = "calls went different ways after it";
   std::vector<SegmentPtr> cut;
   for (const SegmentPtr &node : starts_[through->segment.rows[0].op])
-    if (node->segment.size() > rows && samePrefix(node->segment, through->segment, rows))
+    if (node->segment.size() > rows && sameStructure(node->segment, through->segment, rows))
       cut.push_back(node);
-  add(slice(through->segment, 0, rows), true, "calls went different ways after it");
+  add(slice(through->segment, 0, rows), true, kReason);
   for (const SegmentPtr &node : cut) {
     remove(node);
+    add(slice(node->segment, 0, rows), true, kReason);
     add(slice(node->segment, rows, node->segment.size()), false, node->reason);
   }
   ++generation_;
@@ -129,7 +244,7 @@ void TraceGraph::cutAll(const SegmentPtr &through, size_t rows) {
 void TraceGraph::noteBranch(const SegmentPtr &segment, size_t rows) {
   std::unique_lock lock(mutex_);
   bool isBorder = rows == segment->segment.size() || segment->isRetired;
-  if (rows > 0 && !isBorder && ++branches_[hashAfter(segment->segment, rows)] >= 2)
+  if (rows > 0 && !isBorder && ++branches_[structureAfter(segment->segment, rows)] >= 2)
     cutAll(segment, rows);
 }
 
@@ -137,6 +252,8 @@ void TraceGraph::noteVisit(const SegmentNode *from, const SegmentNode *to) {
   std::unique_lock lock(mutex_);
   if (to && to->isRetired) // it is not the graph's any more, and may be gone when successors are asked for
     return;
+  if (to)
+    const_cast<SegmentNode *>(to)->lastVisit = ++visits_;
   ++(from ? const_cast<SegmentNode *>(from)->next : entries_)[to];
 }
 

@@ -7,6 +7,8 @@
 #pragma once
 #include "capture/segment.h"
 
+#include <graphopt/options.h>
+
 #include <atomic>
 #include <map>
 #include <memory>
@@ -16,8 +18,39 @@
 
 namespace graphopt::capture {
 
+/// What was seen to differ between segments of one structure, so that calls may differ in it again.
+struct Varying {
+  struct Integer {
+    uint32_t row = 0, word = 0;
+    bool operator==(const Integer &) const = default;
+  };
+  struct Dim {
+    ValueId value = 0; ///< a live-in
+    uint32_t dim = 0;
+    bool operator==(const Dim &) const = default;
+  };
+  std::vector<Integer> integers;
+  std::vector<Dim> dims;
+};
+
+struct SegmentNode;
+using SegmentPtr = std::shared_ptr<SegmentNode>;
+
+/// Segments that differ in sizes and integers alone. Some were recorded; others were derived from one of
+/// those when a call brought new sizes, without being recorded. Guarded by the graph.
+struct Family {
+  std::shared_ptr<const Varying> varying = std::make_shared<Varying>();
+  std::vector<SegmentPtr> derived;
+  uint64_t derivations = 0;
+};
+
 struct SegmentNode {
   Segment segment;
+  std::shared_ptr<Family> family;
+  bool isDerived = false;
+  int derivedFrom = -1;                                     ///< number of the recorded one
+  std::unique_ptr<std::atomic<ShapeSource>[]> shapeSources; ///< of a recorded one, by row: found when needed
+  std::atomic<uint64_t> lastVisit{0};
   bool isCut =
       false; ///< ends at a border where calls go different ways: longer segments through it are cut too
   std::atomic<uint64_t> visits{0};
@@ -25,13 +58,19 @@ struct SegmentNode {
   std::map<const SegmentNode *, uint64_t> next; ///< guarded by the graph; null: the call ended
   std::string reason;                           ///< why it was recorded although others existed
 };
-using SegmentPtr = std::shared_ptr<SegmentNode>;
+
+/// A recorded segment, with what may differ from it.
+struct Template {
+  SegmentPtr base;
+  std::shared_ptr<const Varying> varying;
+};
 
 class TraceGraph {
 public:
   /// At most `starts` recordings that begin at one point (after one segment, with one operator), and so many
   /// segments in all.
-  explicit TraceGraph(size_t starts, size_t segments = 1024) : maxStarts_(starts), maxSegments_(segments) {}
+  explicit TraceGraph(size_t starts, Dynamic dynamic = Dynamic::automatic, size_t segments = 1024)
+      : maxStarts_(starts), maxSegments_(segments), dynamic_(dynamic) {}
 
   /// The segments whose first row is a call of the operator, the likeliest first.
   std::vector<SegmentPtr> startingWith(const void *op, const SegmentNode *after) const;
@@ -39,6 +78,14 @@ public:
   std::vector<SegmentPtr> alternatives(const SegmentPtr &segment, size_t rows) const;
   /// The segment that the first rows of another are; null when there is none.
   SegmentPtr exactly(const SegmentPtr &segment, size_t rows) const;
+  /// Of each family whose segments begin with the operator, one.
+  std::vector<Template> templates(const void *op) const;
+  /// Of each family that has the segment's first rows but for sizes and integers, and then a call of the
+  /// operator, one.
+  std::vector<Template> templatesLike(const Segment &segment, size_t rows, const void *op) const;
+  /// Takes in a segment derived from another. The same, or the equal one that was there.
+  SegmentPtr insertDerived(const SegmentPtr &node, const SegmentPtr &base);
+  Dynamic dynamic() const { return dynamic_; }
   /// Whether one more segment may be recorded that begins with the operator, after `after`. Counts it.
   bool mayRecord(const SegmentNode *after, const void *op);
   /// Takes a recorded segment in: cut at known borders, and dropped where an equal one exists. The pieces in
@@ -49,6 +96,8 @@ public:
   void noteBranch(const SegmentPtr &segment, size_t rows);
   void noteVisit(const SegmentNode *from, const SegmentNode *to);
   void clear();
+  /// What became dynamic since this was last asked, for people.
+  std::vector<std::string> takeNews();
 
   std::vector<SegmentPtr> segments() const;
   std::map<const SegmentNode *, uint64_t> successors(const SegmentNode *node) const;
@@ -57,15 +106,20 @@ public:
 
 private:
   SegmentPtr add(Segment segment, bool isCut, std::string reason);
+  void join(const SegmentPtr &node);
+  void noteVarying(Family &family, const Segment &a, const Segment &b);
   void cutAll(const SegmentPtr &through, size_t rows);
   void remove(const SegmentPtr &node);
 
   const size_t maxStarts_, maxSegments_;
+  const Dynamic dynamic_;
   mutable std::shared_mutex mutex_;
   std::unordered_map<const void *, std::vector<SegmentPtr>> starts_; // by first operator
   std::vector<SegmentPtr> all_;
-  std::unordered_map<uint64_t, int> branches_;                                // by prefix hash
-  std::map<std::pair<const SegmentNode *, const void *>, size_t> recordings_; // by point
+  std::unordered_map<uint64_t, int> branches_;                     // by the structure before it
+  std::map<std::pair<uint64_t, const void *>, size_t> recordings_; // by structure before, operator
+  std::vector<std::string> news_;
+  uint64_t visits_ = 0;
   std::map<const SegmentNode *, uint64_t> entries_; // successors of the call's beginning
   std::atomic<uint64_t> generation_{0};
   int numbers_ = 0;

@@ -26,6 +26,7 @@ Word internedString(std::string_view text);
 
 /// Gives an argument's words, one by one, to `Sink`:
 ///   bool word(Word)                 a plain word
+///   bool integer(Word)              an int or a bool that a row may have seen change
 ///   bool real(double)               a float that a row may bind late
 ///   bool tensor(c10::TensorImpl &)
 /// Each says whether to go on.
@@ -34,24 +35,28 @@ public:
   explicit WordReader(Sink &sink) : sink_(sink) {}
 
   bool operator()(const at::Tensor &tensor) { return sink_.tensor(*tensor.unsafeGetTensorImpl()); }
-  bool operator()(bool value) { return sink_.word(value); }
-  bool operator()(int64_t value) { return sink_.word(static_cast<Word>(value)); }
+  bool operator()(bool value) { return sink_.integer(value); }
+  bool operator()(int64_t value) { return sink_.integer(static_cast<Word>(value)); }
   bool operator()(double value) { return sink_.real(value); }
   bool operator()(const c10::SymInt &value) {
     return !value.is_heap_allocated() && (*this)(value.as_int_unchecked());
   }
-  bool operator()(c10::ScalarType value) { return (*this)(static_cast<int64_t>(value)); }
-  bool operator()(c10::Layout value) { return (*this)(static_cast<int64_t>(value)); }
-  bool operator()(c10::MemoryFormat value) { return (*this)(static_cast<int64_t>(value)); }
+  bool operator()(c10::ScalarType value) {
+    return sink_.word(static_cast<Word>(static_cast<int64_t>(value)));
+  }
+  bool operator()(c10::Layout value) { return sink_.word(static_cast<Word>(static_cast<int64_t>(value))); }
+  bool operator()(c10::MemoryFormat value) {
+    return sink_.word(static_cast<Word>(static_cast<int64_t>(value)));
+  }
   bool operator()(c10::Device value) { return sink_.word(deviceWord(value)); }
   bool operator()(std::string_view value) { return sink_.word(internedString(value)); }
   bool operator()(const at::Scalar &value) {
     if (value.isFloatingPoint())
       return sink_.word(kReal) && sink_.real(value.toDouble());
     if (value.isBoolean())
-      return sink_.word(kBool) && sink_.word(value.toBool());
+      return sink_.word(kBool) && sink_.integer(value.toBool());
     if (value.isIntegral(false))
-      return sink_.word(kInt) && sink_.word(static_cast<Word>(value.toLong()));
+      return sink_.word(kInt) && sink_.integer(static_cast<Word>(value.toLong()));
     return sink_.word(kComplex) && complex(value.toComplexDouble());
   }
   bool operator()(const at::Generator &) { return false; } // operators with one of their own are not matched

@@ -35,7 +35,8 @@ void writeSegment(Out out, const SegmentInfo &segment) {
   fmt::format_to(out, "segment {}: {} operators, {} visits, ends: {}\n", segment.number, segment.operators,
                  segment.visits, segment.border.empty() ? "the call ended" : segment.border);
   if (!segment.reason.empty())
-    fmt::format_to(out, "  recorded because: {}\n", segment.reason);
+    fmt::format_to(out, "  {}: {}\n", segment.derivedFrom < 0 ? "recorded because" : "derived",
+                   segment.reason);
   for (const auto &[next, count] : segment.next)
     if (next < 0)
       fmt::format_to(out, "  then the end of the call: {} times\n", count);
@@ -54,6 +55,12 @@ void writeShadow(Out out, const Explanation &explanation) {
                  counters.filled);
   for (const SegmentInfo &segment : explanation.segments)
     writeSegment(out, segment);
+  if (counters.derivations)
+    fmt::format_to(out, "sizes that needed no recording: {} times\n", counters.derivations);
+  for (const std::string &text : explanation.dynamic)
+    fmt::format_to(out, "dynamic: {}\n", text);
+  for (const std::string &text : explanation.unknownShapes)
+    fmt::format_to(out, "recorded for each size: {}\n", text);
   for (const auto &[reason, count] : explanation.borders)
     fmt::format_to(out, "border: {} ({} times)\n", reason, count);
   for (const std::string &text : explanation.divergences)

@@ -127,6 +127,12 @@ private:
       log(Channel::recompiles,
           fmt::format("{}: recorded segment {} ({} operators){}", shadow_.name_, piece->segment.number,
                       piece->segment.size(), reason.empty() ? "" : ": " + reason));
+    shadow_.sayNews();
+  }
+  void onUnknownShape(const std::string &operatorName) override {
+    log(Channel::dynamic,
+        fmt::format("{}: no shape rule for {}: each size is recorded", shadow_.name_, operatorName));
+    shadow_.say(shadow_.unknownShapes_, operatorName);
   }
   void onOverLimit(const std::string &reason) override {
     log(Channel::recompiles, fmt::format("{}: the rest of a call runs eagerly: {}", shadow_.name_, reason));
@@ -141,7 +147,7 @@ private:
 };
 
 Shadow::Shadow(const CompileOptions &options, std::string name)
-    : options_(options), name_(std::move(name)), graph_(options.recompileLimit) {}
+    : options_(options), name_(std::move(name)), graph_(options.recompileLimit, options.dynamic) {}
 Shadow::~Shadow() = default;
 
 std::unique_ptr<Shadow::Call> Shadow::take() {
@@ -162,6 +168,7 @@ void Shadow::giveBack(std::unique_ptr<Call> call) {
   ++counters_.calls;
   counters_.shadowedCalls += counts.recordedOps + counts.divergences + counts.overLimit == 0;
   counters_.recordings += counts.recordings;
+  counters_.derivations += counts.derivations;
   counters_.divergences += counts.divergences;
   counters_.borders += counts.borders;
   counters_.shadowedOperators += counts.shadowedOps;
@@ -172,8 +179,17 @@ void Shadow::giveBack(std::unique_ptr<Call> call) {
   idle_.push_back(std::move(call));
 }
 
+void Shadow::sayNews() {
+  for (std::string &text : graph_.takeNews()) {
+    log(Channel::dynamic, fmt::format("{}: {}", name_, text));
+    say(dynamic_, std::move(text));
+  }
+}
+
+/// Each text once, the last ones.
 void Shadow::say(std::deque<std::string> &list, std::string text) {
   std::lock_guard lock(mutex_);
+  std::erase(list, text);
   list.push_back(std::move(text));
   if (list.size() > kKeptTexts)
     list.pop_front();
@@ -205,6 +221,7 @@ void Shadow::explain(Explanation &explanation) const {
     info.visits = node->visits;
     info.border = node->segment.border;
     info.reason = node->reason;
+    info.derivedFrom = node->derivedFrom;
     info.graph =
         ir::print(capture::graphOf(node->segment, fmt::format("{}_{}", name_, node->segment.number)));
     for (const auto &[next, count] : graph_.successors(node.get()))
@@ -216,6 +233,8 @@ void Shadow::explain(Explanation &explanation) const {
   explanation.divergences.assign(divergences_.begin(), divergences_.end());
   explanation.overLimits.assign(overLimits_.begin(), overLimits_.end());
   explanation.borders = borders_;
+  explanation.dynamic.assign(dynamic_.begin(), dynamic_.end());
+  explanation.unknownShapes.assign(unknownShapes_.begin(), unknownShapes_.end());
 }
 
 } // namespace graphopt::driver

@@ -32,6 +32,7 @@ private:
   class Call;
   std::unique_ptr<Call> take();
   void giveBack(std::unique_ptr<Call> call);
+  void sayNews();
   void say(std::deque<std::string> &list, std::string text);
 
   const CompileOptions options_;
@@ -41,7 +42,7 @@ private:
   std::vector<std::unique_ptr<Call>> idle_;
   ShadowCounters counters_;
   std::map<std::string, uint64_t> borders_;
-  std::deque<std::string> divergences_, overLimits_;
+  std::deque<std::string> divergences_, overLimits_, dynamic_, unknownShapes_;
 };
 
 } // namespace graphopt::driver

@@ -55,6 +55,7 @@ struct ShadowCounters {
   uint64_t shadowedCalls =
       0; ///< every deferred operator was as recorded: nothing was recorded, nothing diverged
   uint64_t recordings = 0;        ///< segments recorded
+  uint64_t derivations = 0;       ///< segments for other sizes, worked out from recorded ones
   uint64_t divergences = 0;       ///< times a call left the path it was on
   uint64_t borders = 0;           ///< times a segment ended in the middle of a call
   uint64_t shadowedOperators = 0; ///< compared, and run with their segment
@@ -74,6 +75,7 @@ struct SegmentInfo {
   std::vector<std::pair<int, uint64_t>> next =
       {};                 ///< segments that came after it, with counts; -1: the call ended
   std::string graph = {}; ///< as .gir text
+  int derivedFrom = -1;   ///< the segment that it was worked out from; -1: it was recorded
 };
 
 struct Explanation {
@@ -85,6 +87,8 @@ struct Explanation {
   std::map<std::string, uint64_t> borders = {}; ///< reasons, with counts
   std::vector<std::string> divergences = {};    ///< the last ones, oldest first
   std::vector<std::string> overLimits = {};     ///< why calls ran eagerly, the last ones
+  std::vector<std::string> dynamic = {};        ///< sizes and integers that were seen to change
+  std::vector<std::string> unknownShapes = {}; ///< operators whose results' sizes have no rule: recorded anew
   std::vector<VariantInfo> variants = {};
   std::vector<MissInfo> misses = {};          ///< the last ones, oldest first
   std::vector<std::string> eagerReasons = {}; ///< each reason once

@@ -1,6 +1,7 @@
 // The public face of graphopt: everything a program includes.
 #pragma once
 #include <graphopt/compile.h>
+#include <graphopt/dynamic.h>
 #include <graphopt/error.h>
 #include <graphopt/explain.h>
 #include <graphopt/options.h>

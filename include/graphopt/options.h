@@ -12,10 +12,18 @@ enum class Replay {
   trusted, ///< the host code is skipped; guards on arguments, parameters and thread state decide
 };
 
+/// What becomes of sizes and integers that change from call to call (Replay::shadow).
+enum class Dynamic {
+  automatic, ///< static until a second value was recorded; from then on new values need no recording
+  always,    ///< dynamic from the first call, but for sizes 0 and 1 and those of parameters and buffers
+  never,     ///< each value is recorded, but those of dims that markDynamic() names
+};
+
 struct CompileOptions {
   /// `trusted` must be asked for by name: what the host code decides from state of its own (a member, a
   /// global, a file) is not seen again once a call was recorded.
   Replay replay = Replay::shadow;
+  Dynamic dynamic = Dynamic::automatic;
   /// A host read of data in the middle of the program is an error that names the operator and the module.
   bool fullgraph = false;
   /// True: run the program as it is.

@@ -2,6 +2,7 @@
 // only if the file of --refusals, written beforehand, has its line "OPERATOR CASE-GLOB reason"; anything else
 // that is not equal fails. Exits 1 on a failure and when fewer than 98 % are equal.
 #include "arguments.h"
+#include "dynamic_check.h"
 #include "pipeline_check.h"
 
 #include <ATen/Parallel.h>
@@ -26,7 +27,7 @@ struct Settings {
   std::string dtype = "float32";
   std::string refusalsFile;
   std::vector<Refusal> refusals;
-  bool list = false, parameters = false;
+  bool list = false, parameters = false, dynamic = false;
 };
 
 std::vector<Refusal> readRefusals(const std::string &path) {
@@ -70,6 +71,30 @@ Factory factoryOf(const torch::jit::Module &item) {
   };
 }
 
+CheckOptions optionsOf(const torch::jit::Module &item) {
+  CheckOptions options;
+  options.seed = item.attr("seed").toInt();
+  options.shapeOnly = item.attr("shape_only").toBool();
+  return options;
+}
+
+/// Adds lines as runFile() does, with 1 in place of the borders where the case was worked out from another.
+void runDynamic(const Settings &settings, const std::string &op, const torch::jit::Module &file,
+                std::string &lines) {
+  std::vector<DynamicCase> cases;
+  std::vector<std::string> heads;
+  for (const auto &item : file.named_children()) {
+    if (item.value.attr("dtype").toStringRef() != settings.dtype)
+      continue;
+    cases.push_back({factoryOf(item.value), optionsOf(item.value)});
+    heads.push_back(fmt::format("{} {} {}", op, item.name, item.value.attr("kind").toStringRef()));
+  }
+  const std::vector<DynamicOutcome> outcomes = checkDynamic(cases);
+  for (size_t i = 0; i < cases.size(); ++i)
+    lines += fmt::format("{} {} {} dynamic: {}\n", heads[i], toString(outcomes[i].verdict),
+                         static_cast<int>(outcomes[i].isDerived), outcomes[i].reason);
+}
+
 /// The ways to run each case, with a mark for its line.
 std::vector<std::pair<Arguments, const char *>> waysOf(const Settings &settings) {
   if (!settings.parameters)
@@ -81,12 +106,12 @@ std::vector<std::pair<Arguments, const char *>> waysOf(const Settings &settings)
 void runFile(const Settings &settings, const fs::path &path, std::string &lines) {
   std::string op = path.stem().string();
   torch::jit::Module file = torch::jit::load(path.string());
+  if (settings.dynamic)
+    return runDynamic(settings, op, file, lines);
   for (const auto &item : file.named_children()) {
     if (item.value.attr("dtype").toStringRef() != settings.dtype)
       continue;
-    CheckOptions options;
-    options.seed = item.value.attr("seed").toInt();
-    options.shapeOnly = item.value.attr("shape_only").toBool();
+    CheckOptions options = optionsOf(item.value);
     for (const auto &[arguments, mark] : waysOf(settings)) {
       options.arguments = arguments;
       Outcome o = check(factoryOf(item.value), options);
@@ -153,10 +178,15 @@ int finish(const Settings &settings, const Totals &totals) {
                                        "other layout",
                                        totals.invalid)
                          : "";
-  fmt::print("operator cases ({}{}): {} equal ({:.2f} %, {} of them with borders{}), {} refused as listed, "
+  fmt::print("operator cases ({}{}): {} equal ({:.2f} %, {} of them {}{}), {} refused as listed, "
              "{} failed\n",
-             settings.dtype, settings.parameters ? ", parameters" : "", totals.equal, share, totals.borders,
-             note, totals.refused, totals.failed);
+             settings.dtype,
+             settings.dynamic      ? ", dynamic"
+             : settings.parameters ? ", parameters"
+                                   : "",
+             totals.equal, share, totals.borders,
+             settings.dynamic ? "worked out from others" : "with borders", note, totals.refused,
+             totals.failed);
   std::printf("cases: %zu passed, %zu failed\n", totals.equal + totals.refused, totals.failed);
   return totals.failed || !all || share < 98 ? 1 : 0;
 }
@@ -174,6 +204,8 @@ int main(int argc, char **argv) {
   app.add_flag("--list", settings.list, "print equal cases too");
   app.add_flag("--parameters", settings.parameters,
                "each case twice, with arguments that require gradients under no_grad: the plan alone");
+  app.add_flag("--dynamic", settings.dynamic,
+               "all cases of an operator through one compiled callable with Dynamic::always");
   if (auto status = parseArguments(app, argc, argv))
     return *status;
   settings.refusals = readRefusals(settings.refusalsFile);

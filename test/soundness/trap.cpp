@@ -57,6 +57,7 @@ const std::vector<Mode> &modes() {
   static const std::vector<Mode> all{
       {"disabled", {.disable = true}, /*replays=*/false},
       {"shadow", {.strict = true}, /*replays=*/true},
+      {"dynamic", {.dynamic = Dynamic::always, .strict = true}, /*replays=*/true},
   };
   return all;
 }
