@@ -3,6 +3,7 @@
 #include "capture/segment_graph.h"
 
 #include "capture/ambient.h"
+#include "capture/sym_table.h"
 #include "capture/thread_probe.h"
 #include "capture/to_attr.h"
 
@@ -16,26 +17,52 @@ using ir::Mark;
 using ir::Operand;
 using Kind = ir::Value::Kind;
 
+/// Without sizes and strides.
 ir::Type typeOf(const Metadata &metadata) {
   ir::Type type;
   type.dtype = metadata.dtype.toScalarType();
   type.device = toDevice(metadata.device);
   type.wrapped = metadata.isWrapped;
-  type.sizes.assign(metadata.sizes.begin(), metadata.sizes.end());
   type.conj = metadata.keys.has(c10::DispatchKey::Conjugate);
   type.neg = metadata.keys.has(c10::DispatchKey::Negative);
+  return type;
+}
+
+bool isContiguous(const Metadata &metadata) {
   int64_t stride = 1;
   for (size_t d = metadata.sizes.size(); d-- > 0; stride *= std::max<int64_t>(metadata.sizes[d], 1))
     if (metadata.strides[d] != stride)
-      type.strides.emplace(metadata.strides.begin(), metadata.strides.end());
-  return type;
+      return false;
+  return true;
+}
+
+constexpr ir::DimRange kAnyInteger{ir::DimRange::kNegInf, ir::DimRange::kInf};
+constexpr ir::DimRange kAnySize{0, ir::DimRange::kInf};
+
+/// Of a live-in's dim: what derived segments keep to.
+ir::DimRange rangeOf(const SegmentValue &value, size_t dim) {
+  for (const DimMark &mark : value.marks)
+    if (mark.dim == dim && mark.isDynamic)
+      return {mark.least, mark.most};
+  return {2, ir::DimRange::kInf};
+}
+
+bool sameFlags(const Segment &a, const Segment &b) {
+  for (size_t row = 0; row < a.size(); ++row)
+    for (size_t i = 0; i < a.infos[row].arguments.size(); ++i) {
+      const c10::IValue &x = a.infos[row].arguments[i], &y = b.infos[row].arguments[i];
+      bool areFlags = (x.isBool() && y.isBool()) || (x.isBoolList() && y.isBoolList());
+      if (areFlags && x != y)
+        return false;
+    }
+  return true;
 }
 
 class SegmentGraphBuilder {
 public:
-  SegmentGraphBuilder(const Segment &segment, const std::string &name)
-      : segment_(segment), graph_(name), values_(segment.values.size(), nullptr) {
-    graph_.device = toDevice(segment.device);
+  SegmentGraphBuilder(const std::vector<const Segment *> &members, const std::string &name)
+      : members_(members), segment_(*members[0]), graph_(name), values_(segment_.values.size(), nullptr) {
+    graph_.device = toDevice(segment_.device);
   }
 
   ir::Graph build() {
@@ -44,12 +71,33 @@ public:
     for (size_t i = 0; i < segment_.size(); ++i)
       addRow(i);
     addReturn();
+    graph_.syms = syms_.syms();
     return std::move(graph_);
   }
 
 private:
-  ir::Type typeOfValue(ValueId id) const {
-    ir::Type type = typeOf(segment_.values[id].metadata);
+  /// A number of all members.
+  template <class F> ir::Dim dim(ir::DimRange range, F &&numberOf) {
+    std::vector<int64_t> values;
+    for (const Segment *member : members_)
+      values.push_back(numberOf(*member));
+    return syms_.of(values, range);
+  }
+
+  ir::Type typeOfValue(ValueId id) {
+    const SegmentValue &value = segment_.values[id];
+    ir::Type type = typeOf(value.metadata);
+    for (size_t d = 0; d < value.metadata.sizes.size(); ++d)
+      type.sizes.push_back(dim(value.isLiveIn ? rangeOf(value, d) : kAnySize,
+                               [&](const Segment &member) { return member.values[id].metadata.sizes[d]; }));
+    bool needsStrides = std::any_of(members_.begin(), members_.end(), [&](const Segment *member) {
+      return !isContiguous(member->values[id].metadata);
+    });
+    if (needsStrides)
+      type.strides.emplace();
+    for (size_t d = 0; needsStrides && d < value.metadata.strides.size(); ++d)
+      type.strides->push_back(
+          dim(kAnySize, [&](const Segment &member) { return member.values[id].metadata.strides[d]; }));
     if (type.device == graph_.device)
       type.device.reset();
     return type;
@@ -101,13 +149,42 @@ private:
     return Operand::list(std::move(items));
   }
 
-  std::vector<ir::NamedAttr> attrsOf(const RowInfo &info) const {
+  /// The members' literals as one, with expressions for integers that differ.
+  ir::Attr merged(const std::vector<ir::Attr> &attrs) {
+    auto all = [&](auto &&holds) { return std::all_of(attrs.begin(), attrs.end(), holds); };
+    if (all([&](const ir::Attr &attr) { return attr == attrs[0]; }))
+      return attrs[0];
+    if (all([](const ir::Attr &attr) { return attr.isInt(); })) {
+      std::vector<int64_t> values;
+      for (const ir::Attr &attr : attrs)
+        values.push_back(attr.asInt());
+      return ir::Attr::integer(syms_.of(values, kAnyInteger));
+    }
+    if (!all([&](const ir::Attr &attr) {
+          return attr.isList() && attr.items().size() == attrs[0].items().size();
+        }))
+      return attrs[0];
+    std::vector<ir::Attr> items;
+    for (size_t i = 0; i < attrs[0].items().size(); ++i) {
+      std::vector<ir::Attr> item;
+      for (const ir::Attr &attr : attrs)
+        item.push_back(attr.items()[i]);
+      items.push_back(merged(item));
+    }
+    return ir::Attr::list(std::move(items));
+  }
+
+  std::vector<ir::NamedAttr> attrsOf(size_t row) {
+    const RowInfo &info = segment_.infos[row];
     std::vector<ir::NamedAttr> attrs;
     for (size_t i = 0; i < info.arguments.size(); ++i) {
       const ArgumentFacts &argument = info.facts->arguments[i];
       if (argument.role != ArgumentFacts::Role::Attr)
         continue;
-      ir::Attr attr = toAttr(info.arguments[i], *argument.type);
+      std::vector<ir::Attr> literals;
+      for (const Segment *member : members_)
+        literals.push_back(toAttr(member->infos[row].arguments[i], *argument.type));
+      ir::Attr attr = merged(literals);
       if (!argument.defaultValue || !(*argument.defaultValue == attr))
         attrs.push_back({argument.name, std::move(attr)});
     }
@@ -139,7 +216,7 @@ private:
       results.push_back({info.facts->base, id == 0 ? noneType() : typeOfValue(id)});
     }
     ir::Op *op = graph_.append(graph_.body(), ir::Op::Kind::Call, info.facts->name, std::move(operands),
-                               attrsOf(info), results);
+                               attrsOf(i), results);
     op->state = stateOf(segment_.rows[i], info);
     for (size_t r = 0; r < made.size(); ++r)
       values_[made[r]] = op->result(r);
@@ -163,15 +240,21 @@ private:
     graph_.append(graph_.body(), ir::Op::Kind::Return, "", std::move(operands));
   }
 
-  const Segment &segment_;
+  const std::vector<const Segment *> &members_;
+  const Segment &segment_; // the first of them
   ir::Graph graph_;
+  SymTable syms_;
   std::vector<ir::Value *> values_; // by value: the newest name
 };
 
 } // namespace
 
-ir::Graph graphOf(const Segment &segment, const std::string &name) {
-  return SegmentGraphBuilder(segment, name).build();
+ir::Graph graphOf(const Segment &segment, const std::vector<const Segment *> &others,
+                  const std::string &name) {
+  std::vector<const Segment *> members{&segment};
+  std::copy_if(others.begin(), others.end(), std::back_inserter(members),
+               [&](const Segment *other) { return sameFlags(segment, *other); });
+  return SegmentGraphBuilder(members, name).build();
 }
 
 } // namespace graphopt::capture

@@ -7,6 +7,10 @@ namespace graphopt::capture {
 
 /// The segment as a captured graph, raw form: live-ins declared (parameters and buffers by their paths), one
 /// op a row, results that no row uses returned, and a guard on each live-in's metadata.
-ir::Graph graphOf(const Segment &segment, const std::string &name);
+///
+/// `others` of its family: sizes and integers in which they differ become expressions over syms, where two
+/// dims that are equal in all of them share one. Those whose flags are others are left out.
+ir::Graph graphOf(const Segment &segment, const std::vector<const Segment *> &others,
+                  const std::string &name);
 
 } // namespace graphopt::capture

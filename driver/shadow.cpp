@@ -214,7 +214,8 @@ void Shadow::call(capture::Program &program, const std::function<void()> &code,
 void Shadow::reset() { graph_.clear(); }
 
 void Shadow::explain(Explanation &explanation) const {
-  for (const SegmentPtr &node : graph_.segments()) {
+  const std::vector<SegmentPtr> nodes = graph_.segments();
+  for (const SegmentPtr &node : nodes) {
     SegmentInfo info;
     info.number = node->segment.number;
     info.operators = node->segment.size();
@@ -222,8 +223,12 @@ void Shadow::explain(Explanation &explanation) const {
     info.border = node->segment.border;
     info.reason = node->reason;
     info.derivedFrom = node->derivedFrom;
+    std::vector<const capture::Segment *> others; // a derived one shows its own sizes
+    for (const SegmentPtr &other : nodes)
+      if (other != node && other->family == node->family && !node->isDerived)
+        others.push_back(&other->segment);
     info.graph =
-        ir::print(capture::graphOf(node->segment, fmt::format("{}_{}", name_, node->segment.number)));
+        ir::print(capture::graphOf(node->segment, others, fmt::format("{}_{}", name_, node->segment.number)));
     for (const auto &[next, count] : graph_.successors(node.get()))
       info.next.push_back({next ? next->segment.number : -1, count});
     explanation.segments.push_back(std::move(info));

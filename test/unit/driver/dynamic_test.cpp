@@ -243,6 +243,22 @@ TEST(Dynamic, resultsOfOtherSizesOutliveTheirCall) {
     ASSERT_TRUE(torch::equal(kept[i], expected[i])) << i;
 }
 
+TEST(Dynamic, segmentsAreExplainedWithSyms) {
+  auto code = [](const Tensor &x, const Tensor &y) {
+    return (x.view({x.size(0) * x.size(1), 6}) + 1).sum(1) + y.flatten() * 2;
+  };
+  auto fast = graphopt::compile(code);
+  for (auto [batch, length] : {std::pair(2, 3), {4, 7}, {5, 9}, {3, 8}})
+    fast(torch::randn({batch, length, 6}), torch::randn({batch, length}));
+  const graphopt::Explanation explanation = fast.explain();
+  const std::string &graph = explanation.segments.at(0).graph;
+  EXPECT_NE(graph.find("sym S0 in [2, inf]"), std::string::npos) << graph;
+  EXPECT_NE(graph.find("f32[S0, S1, 6]"), std::string::npos) << graph; // y's dims are x's
+  EXPECT_NE(graph.find("size=[S0*S1, 6]"), std::string::npos) << graph;
+  EXPECT_EQ(graph.find("S2"), std::string::npos) << graph;
+  EXPECT_EQ(explanation.dynamic.size(), 5u) << explanation;
+}
+
 TEST(Dynamic, wrongMarksAreErrors) {
   Tensor x = torch::randn({3, 4});
   EXPECT_ANY_THROW(graphopt::markDynamic(x, 2));
