@@ -23,9 +23,9 @@ struct Attention : torch::nn::Module {
   at::Tensor attend(const at::Tensor &x) {
     std::vector<at::Tensor> parts = qkv(x).chunk(3, -1);
     for (at::Tensor &part : parts)
-      part = part.view({1, 4, 2, 4}).transpose(1, 2);
+      part = part.view({x.size(0), x.size(1), 2, 4}).transpose(1, 2);
     at::Tensor weights = at::softmax(at::matmul(parts[0], parts[1].transpose(-2, -1)) * 0.5, -1);
-    return out(at::matmul(weights, parts[2]).transpose(1, 2).reshape({1, 4, 8}));
+    return out(at::matmul(weights, parts[2]).transpose(1, 2).reshape({x.size(0), x.size(1), 8}));
   }
   at::Tensor forward(at::Tensor x) {
     x = x + attend(first(x));
@@ -62,6 +62,18 @@ template <class Block> Code stack(int blocks, at::Tensor x) {
 }
 
 } // namespace
+
+std::function<at::Tensor(const at::Tensor &)> transformerOn(int blocks) {
+  std::vector<std::shared_ptr<Attention>> all;
+  for (int i = 0; i < blocks; ++i)
+    all.push_back(std::make_shared<Attention>());
+  return [all](const at::Tensor &x) {
+    at::Tensor y = x;
+    for (const auto &block : all)
+      y = block->forward(y);
+    return y;
+  };
+}
 
 Code chain(int rounds) {
   at::Tensor w = at::rand({8, 8}), x0 = at::rand({4, 8});

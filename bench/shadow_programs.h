@@ -14,6 +14,8 @@ Code chain(int rounds);
 Code sequential(int pairs);
 /// Pre-norm blocks with attention by hand.
 Code transformer(int blocks);
+/// The same on other inputs: [batch, length, 8].
+std::function<at::Tensor(const at::Tensor &)> transformerOn(int blocks);
 /// Convolution, batch norm (evaluation), ReLU, with shortcuts.
 Code resnet(int blocks);
 /// A TorchScript module with submodules.

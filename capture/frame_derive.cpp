@@ -128,6 +128,7 @@ bool Frame::bindVarying(ValueId value, c10::TensorImpl &tensor) {
 void Frame::beginDeriving(Template from, size_t rows) {
   auto node = std::make_shared<SegmentNode>();
   Segment &segment = node->segment = from.base->segment;
+  node->isDerived = true;
   derivation_ = std::make_unique<Derivation>();
   derivation_->isOther.resize(segment.values.size());
   if (rows > 0) {

@@ -130,23 +130,25 @@ private:
     for (c10::IValue &result : stack_) {
       if (result.isTensor()) {
         at::Tensor tensor = std::move(result).toTensor();
-        take(ids[next++], std::move(tensor));
+        take(row, ids[next++], std::move(tensor));
         continue;
       }
       std::vector<at::Tensor> items = result.toTensorVector();
       result = c10::IValue();
       for (at::Tensor &item : items)
-        take(ids[next++], std::move(item));
+        take(row, ids[next++], std::move(item));
     }
   }
 
-  void take(ValueId id, at::Tensor tensor) {
+  void take(size_t row, ValueId id, at::Tensor tensor) {
     bool isOperand = id == 0 || segment_.values[id].isLiveIn || values_[id].defined();
     if (isOperand) // returned as it is, or written in place
       return;
     const SegmentValue &expected = segment_.values[id];
     if (tensor.sizes() != c10::IntArrayRef(expected.metadata.sizes)) [[unlikely]]
-      GO_ASSERT(false, "a result's sizes are not the recorded ones");
+      GO_ASSERT(false, "a result's sizes are not the recorded ones: " + segment_.infos[row].facts->name);
+    if (run_.node->isDerived && tensor.strides() != c10::IntArrayRef(expected.metadata.strides)) [[unlikely]]
+      GO_ASSERT(false, "a result's strides are not those worked out: " + segment_.infos[row].facts->name);
     values_[id] = run_.take(id, std::move(tensor));
   }
 
