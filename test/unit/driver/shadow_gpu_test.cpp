@@ -78,6 +78,69 @@ TEST(ShadowGpu, trainsAsEager) {
   EXPECT_LE(fast.explain().shadow.divergences, 1u) << fast.explain();
 }
 
+/// What LibTorch has several kernels for, with a layout of its own each: attention, convolutions in either
+/// memory format, cuDNN's recurrent networks.
+struct Many : torch::nn::Module {
+  torch::nn::Conv2d conv{nullptr};
+  torch::nn::BatchNorm2d norm{nullptr};
+  torch::nn::LSTM lstm{nullptr};
+  torch::nn::LayerNorm layerNorm{nullptr};
+  torch::nn::Linear qkv{nullptr};
+  Many() {
+    conv =
+        register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(8, 32, 3).padding(1).stride(2)));
+    norm = register_module("norm", torch::nn::BatchNorm2d(32));
+    lstm = register_module("lstm", torch::nn::LSTM(torch::nn::LSTMOptions(32, 32).batch_first(true)));
+    layerNorm = register_module("layerNorm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({32})));
+    qkv = register_module("qkv", torch::nn::Linear(32, 96));
+  }
+  Tensor forward(Tensor x, bool isCausal) {
+    x = torch::gelu(norm(conv(x)));
+    x = x.flatten(2).transpose(1, 2).contiguous();
+    x = std::get<0>(lstm(x));
+    int64_t batch = x.size(0), length = x.size(1);
+    auto parts = qkv(layerNorm(x)).view({batch, length, 3, 2, 16}).permute({2, 0, 3, 1, 4}).unbind(0);
+    Tensor mixed = at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0.0, isCausal);
+    return mixed.transpose(1, 2).reshape({batch, length, 32}) + x;
+  }
+};
+
+/// Fifty sizes, in training and not, in one dtype and memory format.
+void expectManySizes(at::ScalarType dtype, at::MemoryFormat format) {
+  at::globalContext().setDeterministicCuDNN(true);
+  auto make = [&] {
+    torch::manual_seed(0);
+    auto model = std::make_shared<Many>();
+    model->to(at::Device(at::kCUDA), dtype);
+    model->conv->weight.set_data(model->conv->weight.contiguous(format));
+    return model;
+  };
+  auto eager = make(), model = make();
+  auto fast = graphopt::compile(model);
+  uint64_t recordings = 0;
+  for (int64_t i = 0; i < 52; ++i) {
+    Tensor x = torch::randn({2 + i * 3 % 7, 8, 6 + i * 5 % 23, 4 + i * 7 % 19}, at::kCUDA);
+    x = x.to(dtype).contiguous(format);
+    Tensor y = eager->forward(x, true), z = fast(x, true);
+    ASSERT_EQ(y.strides(), z.strides()) << "call " << i << fast.explain();
+    ASSERT_TRUE(torch::equal(y, z)) << "call " << i << fast.explain();
+    y.square().mean().backward();
+    z.square().mean().backward();
+    ASSERT_TRUE(torch::equal(eager->conv->weight.grad(), model->conv->weight.grad())) << "call " << i;
+    if (i == 1)
+      recordings = fast.explain().shadow.recordings;
+  }
+  EXPECT_EQ(fast.explain().shadow.recordings, recordings) << fast.explain();
+}
+
+TEST(ShadowGpu, sizesThatChange) {
+  if (!hasGpu())
+    GTEST_SKIP() << "no GPU";
+  for (at::ScalarType dtype : {at::kFloat, at::kHalf, at::kBFloat16})
+    for (at::MemoryFormat format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast})
+      expectManySizes(dtype, format);
+}
+
 TEST(ShadowGpu, decisionsOnValues) {
   if (!hasGpu())
     GTEST_SKIP() << "no GPU";
