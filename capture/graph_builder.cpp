@@ -181,6 +181,7 @@ void GraphBuilder::copyWrittenConstants() {
 
 std::vector<Operand> GraphBuilder::operandsOf(const std::vector<TraceOperand> &operands) const {
   std::vector<Operand> out;
+  out.reserve(operands.size());
   for (const TraceOperand &operand : operands) {
     if (operand.isList)
       out.push_back(Operand::list(operandsOf(operand.items)));
@@ -261,19 +262,16 @@ std::vector<FamilyId> GraphBuilder::markHiddenWrites(ir::Op *op, const TraceCall
 }
 
 void GraphBuilder::addOp(const TraceCall &call, const std::string &name) {
-  std::vector<ir::Graph::ResultSpec> results;
-  for (ValueId id : call.results)
-    results.push_back({name, relativeTo(capture_.graph.device, trace_.values[id].type)});
   ir::Op *op = capture_.graph.append(capture_.graph.body(), ir::Op::Kind::Call, call.name,
-                                     operandsOf(call.operands), call.attrs, results);
-  for (size_t i = 0; i < call.results.size(); ++i)
-    values_[call.results[i]] = op->result(i);
+                                     operandsOf(call.operands), call.attrs);
+  for (ValueId id : call.results)
+    values_[id] = capture_.graph.addResult(op, name, trace_.values[id].type);
   op->state = call.isSynthetic ? lastState_ : stateOf(call);
   ++capture_.stats.operators;
   ir::Effects effects = ir::effectsOf(*op, nullptr);
   bool readsSizes = effects.hostRead || (call.facts->sizesFromData && !ir::findAten(call.name));
   bool known = provenance_.isKnown(call);
-  provenance_.advance(call, effects, markHiddenWrites(op, call));
+  provenance_.advance(call, effects, effects.writes ? markHiddenWrites(op, call) : std::vector<FamilyId>());
   if (readsSizes && known)
     ++capture_.stats.followedReads;
   else if (readsSizes)

@@ -18,7 +18,7 @@ using Kind = ir::Value::Kind;
 
 class GuardWriter {
 public:
-  explicit GuardWriter(ir::Graph &graph) : graph_(graph) {}
+  GuardWriter(ir::Graph &graph, size_t expected) : graph_(graph) { graph_.guards.reserve(expected); }
 
   void add(const char *kind, std::vector<Operand> operands, std::variant<Attr, ir::Type> expected) {
     ir::Guard guard;
@@ -129,7 +129,8 @@ EntryState entryState(c10::DeviceType device) {
 
 void addGuards(Capture &capture, const Recorded &recorded, const EntryState &entry,
                const std::vector<at::Tensor> &leaves) {
-  GuardWriter guards(capture.graph);
+  constexpr size_t kOfState = 16; // guards that every graph has, and some
+  GuardWriter guards(capture.graph, capture.graph.declarations().size() + kOfState);
   addArguments(guards, capture);
   addState(guards, entry, recorded, capture.graph);
   for (const Bound &bound : capture.bound)

@@ -7,10 +7,13 @@
 #include "ir/op_catalog.h"
 #include "ir/op_table.h"
 
+#include <c10/util/flat_hash_map.h>
+
 #include <algorithm>
 #include <array>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 
 namespace graphopt::capture {
 namespace {
@@ -233,7 +236,7 @@ const OperatorFacts &sharedFacts(const c10::OperatorHandle &op) {
 const OperatorFacts &factsOf(const c10::OperatorHandle &op) {
   // The operator's name lives as long as the operator, at one address. Facts are kept for ever: segments that
   // one thread recorded are matched by others.
-  static thread_local std::unordered_map<const void *, const OperatorFacts *> seen;
+  static thread_local ska::flat_hash_map<const void *, const OperatorFacts *> seen;
   const OperatorFacts *&facts = seen[&op.operator_name()];
   if (!facts)
     facts = &sharedFacts(op);

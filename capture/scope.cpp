@@ -41,6 +41,9 @@ std::string_view commonModule(std::string_view a, std::string_view b) {
 } // namespace
 
 int32_t ScopeTracker::intern(std::string path, bool isGuessed) {
+  const TraceScope &before = trace_.scopes[last_];
+  if (before.isGuessed == isGuessed && before.path == path)
+    return last_;
   auto &known = isGuessed ? knownGuessed_ : known_;
   auto it = known.find(path);
   if (it != known.end())

@@ -70,6 +70,14 @@ std::vector<size_t> findHiddenWrites(const OperatorFacts &facts, const std::vect
   return hidden;
 }
 
+template <class Map, class F> void eraseIf(Map &map, const F &isUnwanted) {
+  for (auto it = map.begin(); it != map.end();)
+    if (isUnwanted(*it))
+      it = map.erase(it);
+    else
+      ++it;
+}
+
 /// The same, remembered: conditions of the table are about flags.
 const std::vector<size_t> &hiddenWritesOf(const OperatorFacts &facts,
                                           const std::vector<c10::IValue> &arguments) {
@@ -119,7 +127,7 @@ struct RecordingSink {
 };
 
 SegmentRecorder::SegmentRecorder(PlaceholderOwner &owner, Namer namer, SettingsId settings)
-    : owner_(owner), namer_(std::move(namer)), isWritten_(1) {
+    : owner_(owner), namer_(std::move(namer)), members_(1) {
   segment_.values.resize(1);
   segment_.settings = settings;
 }
@@ -140,10 +148,10 @@ void SegmentRecorder::resume(const Segment &segment, size_t rows, const std::vec
   for (size_t id = 1; id < values; ++id)
     segment_.values[id].metadata.offset = offsets[id];
   std::erase_if(segment_.liveIns, [&](ValueId id) { return static_cast<size_t>(id) >= values; });
-  isWritten_.assign(values, false);
+  members_.assign(values, {});
   for (const RowInfo &info : segment_.infos)
     for (ValueId written : info.written)
-      isWritten_[segment_.values[written].family] = true;
+      members_[segment_.values[written].family].isWritten = true;
   for (size_t id = 1; id < values && id < tensors.size(); ++id)
     if (tensors[id].defined())
       know(tensors[id], static_cast<ValueId>(id), segment_.values[id].isLiveIn);
@@ -159,6 +167,9 @@ void SegmentRecorder::know(const at::Tensor &tensor, ValueId id, bool isLiveIn) 
     families_.insert_or_assign(
         known.storage, Family{segment_.values[id].family, impl.unsafe_storage().getWeakStorageImpl()});
   known_.insert_or_assign(&impl, std::move(known));
+  ValueId &newest = members_[segment_.values[id].family].newest;
+  members_[id].impl = &impl;
+  members_[id].before = std::exchange(newest, id);
 }
 
 ValueId SegmentRecorder::familyOf(const c10::StorageImpl *storage) const {
@@ -168,7 +179,7 @@ ValueId SegmentRecorder::familyOf(const c10::StorageImpl *storage) const {
 
 ValueId SegmentRecorder::declare(const at::Tensor &tensor, bool isLiveIn, ValueId family) {
   auto id = static_cast<ValueId>(segment_.values.size());
-  SegmentValue value;
+  SegmentValue &value = segment_.values.emplace_back();
   value.metadata = metadataOf(tensor);
   value.isLiveIn = isLiveIn;
   value.family = family == 0 ? id : family;
@@ -182,8 +193,7 @@ ValueId SegmentRecorder::declare(const at::Tensor &tensor, bool isLiveIn, ValueI
   }
   if (!tensor.device().is_cpu() && segment_.device.is_cpu())
     segment_.device = tensor.device();
-  segment_.values.push_back(std::move(value));
-  isWritten_.push_back(false);
+  members_.emplace_back();
   know(tensor, id, isLiveIn);
   return id;
 }
@@ -203,6 +213,8 @@ void SegmentRecorder::encode(Row &row, RowInfo &info, const torch::jit::Stack &s
   const OperatorFacts &facts = *info.facts;
   const c10::IValue *values = stack.data() + (stack.size() - facts.arguments.size());
   info.operands.resize(facts.arguments.size());
+  info.arguments.reserve(facts.arguments.size());
+  info.words.reserve(2 * facts.arguments.size());
   RecordingSink sink{*this, info};
   WordReader<RecordingSink> reader(sink);
   for (size_t i = 0; i < facts.arguments.size(); ++i) {
@@ -236,20 +248,17 @@ void SegmentRecorder::takeWrites(RowInfo &info) {
 
 /// Written tensors keep what the program may ask of them without an operator.
 std::string SegmentRecorder::checkWritten(const RowInfo &info) const {
-  if (info.written.empty())
-    return "";
-  for (const auto &[impl, known] : known_) {
-    bool isWritten = std::any_of(info.written.begin(), info.written.end(), [&](ValueId id) {
-      return segment_.values[id].family == segment_.values[known.value].family;
-    });
-    if (!isWritten || !known.isAlive())
-      continue;
-    const SegmentValue &value = segment_.values[known.value];
-    if (impl->requires_grad() != value.metadata.requiresGrad)
-      return "writes a tensor that gets a history by it";
-    if (!matches(value.metadata, *impl))
-      return "changes the sizes or the memory of its argument";
-  }
+  for (ValueId written : info.written)
+    for (ValueId id = members_[segment_.values[written].family].newest; id != 0; id = members_[id].before) {
+      auto known = known_.find(members_[id].impl);
+      if (known == known_.end() || known->second.value != id || !known->second.isAlive())
+        continue;
+      const Metadata &metadata = segment_.values[id].metadata;
+      if (known->first->requires_grad() != metadata.requiresGrad)
+        return "writes a tensor that gets a history by it";
+      if (!matches(metadata, *known->first))
+        return "changes the sizes or the memory of its argument";
+    }
   return "";
 }
 
@@ -302,17 +311,21 @@ std::string SegmentRecorder::takeResults(RowInfo &info, torch::jit::Stack *stack
 }
 
 void SegmentRecorder::rollBack(size_t values) {
-  std::erase_if(known_, [&](const auto &entry) {
+  eraseIf(known_, [&](const auto &entry) {
     bool isNew = static_cast<size_t>(entry.second.value) >= values;
     if (isNew && entry.second.isAlive())
       unwatchTensor(const_cast<c10::TensorImpl &>(*entry.first));
     return isNew;
   });
   std::erase_if(segment_.liveIns, [&](ValueId id) { return static_cast<size_t>(id) >= values; });
-  std::erase_if(families_,
-                [&](const auto &entry) { return static_cast<size_t>(entry.second.family) >= values; });
+  eraseIf(families_, [&](const auto &entry) { return static_cast<size_t>(entry.second.family) >= values; });
+  for (size_t id = segment_.values.size(); id-- > values;) { // the newest first
+    ValueId &newest = members_[segment_.values[id].family].newest;
+    if (newest == static_cast<ValueId>(id))
+      newest = members_[id].before;
+  }
   segment_.values.resize(values);
-  isWritten_.resize(values);
+  members_.resize(values);
 }
 
 std::string SegmentRecorder::add(const c10::OperatorHandle &op, const OperatorFacts &facts,
@@ -357,7 +370,7 @@ std::string SegmentRecorder::add(const c10::OperatorHandle &op, const OperatorFa
     return trouble;
   }
   for (ValueId written : info.written)
-    isWritten_[segment_.values[written].family] = true;
+    members_[segment_.values[written].family].isWritten = true;
   if (std::optional<c10::DeviceType> device = autocastDevice(keys);
       device && *device != segment_.device.type())
     segment_.device = c10::Device(*device);
@@ -371,7 +384,7 @@ bool SegmentRecorder::isPending(const c10::TensorImpl &tensor) const {
   if (it == known_.end())
     return false;
   const SegmentValue &value = segment_.values[it->second.value];
-  return !value.isLiveIn || isWritten_[value.family];
+  return !value.isLiveIn || members_[value.family].isWritten;
 }
 
 bool SegmentRecorder::wasReplaced(const c10::TensorImpl &tensor) const {
@@ -384,7 +397,7 @@ bool SegmentRecorder::wasReplaced(const c10::TensorImpl &tensor) const {
 
 bool SegmentRecorder::writesLiveIns() const {
   for (size_t id = 1; id < segment_.values.size(); ++id)
-    if (isWritten_[id] && segment_.values[id].isLiveIn)
+    if (members_[id].isWritten && segment_.values[id].isLiveIn)
       return true;
   return false;
 }

@@ -3,10 +3,11 @@
 #include "capture/segment.h"
 #include "capture/thread_probe.h"
 
+#include <c10/util/flat_hash_map.h>
+
 #include <functional>
 #include <memory>
 #include <string>
-#include <unordered_map>
 
 namespace graphopt::capture {
 
@@ -33,7 +34,7 @@ public:
   bool isPending(const c10::TensorImpl &tensor) const;
   /// Tensors known here, alive, that hold the same memory.
   size_t ownersOf(const c10::StorageImpl *storage) const;
-  bool knows(const c10::TensorImpl &tensor) const { return known_.contains(&tensor); }
+  bool knows(const c10::TensorImpl &tensor) const { return known_.find(&tensor) != known_.end(); }
   /// Whether memory or geometry of a known tensor was changed past the dispatcher.
   bool wasReplaced(const c10::TensorImpl &tensor) const;
   /// Whether the rows write memory that they did not make.
@@ -74,9 +75,16 @@ private:
   PlaceholderOwner &owner_;
   Namer namer_;
   Segment segment_;
-  std::unordered_map<const c10::TensorImpl *, Known> known_;
-  std::unordered_map<const c10::StorageImpl *, Family> families_;
-  std::vector<bool> isWritten_; // by value: family
+  ska::flat_hash_map<const c10::TensorImpl *, Known> known_;
+  ska::flat_hash_map<const c10::StorageImpl *, Family> families_;
+  /// By value. The members of a family are a chain, the newest first.
+  struct Member {
+    const c10::TensorImpl *impl = nullptr; // while known_ says that it is still this value
+    ValueId before = 0;
+    ValueId newest = 0;     // of a family
+    bool isWritten = false; // of a family
+  };
+  std::vector<Member> members_;
 };
 
 } // namespace graphopt::capture

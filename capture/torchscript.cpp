@@ -55,8 +55,11 @@ public:
     std::string path;
     for (const std::string &entry : torch::jit::currentModuleHierarchy()) {
       std::string_view name = instanceName(entry);
-      if (!name.empty())
-        path += (path.empty() ? "" : ".") + std::string(name);
+      if (name.empty())
+        continue;
+      if (!path.empty())
+        path += '.';
+      path += name;
     }
     return path;
   }

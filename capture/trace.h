@@ -11,6 +11,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/intrusive_ptr.h>
 
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -79,10 +80,11 @@ struct TraceScope {
   bool operator==(const TraceScope &) const = default;
 };
 
+/// Values and calls are large and grow one by one: they lie in deques, which never move them.
 struct Trace {
-  std::vector<TraceValue> values;
+  std::deque<TraceValue> values;
   std::vector<TraceFamily> families;
-  std::vector<TraceCall> calls;
+  std::deque<TraceCall> calls;
   std::vector<TraceScope> scopes{1}; // [0] is the top
 };
 

@@ -3,7 +3,7 @@
 #pragma once
 #include "capture/trace.h"
 
-#include <unordered_map>
+#include <c10/util/flat_hash_map.h>
 
 namespace graphopt::capture {
 
@@ -51,8 +51,8 @@ private:
                      const at::Tensor &tensor);
 
   Trace &trace_;
-  std::unordered_map<const c10::TensorImpl *, Known> tensors_;
-  std::unordered_map<const c10::StorageImpl *, KnownStorage> storages_;
+  ska::flat_hash_map<const c10::TensorImpl *, Known> tensors_;
+  ska::flat_hash_map<const c10::StorageImpl *, KnownStorage> storages_;
   std::string remark_;
 };
 

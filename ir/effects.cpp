@@ -92,22 +92,38 @@ void addCatalog(Effects &effects, const OpInfo &info, bool hasRow) {
   effects.ordered |= info.returns.empty() && !effects.writes;
 }
 
+/// Operands that the row says are written without a mark.
+std::vector<size_t> hiddenWritesOf(const AtenRow &row, const Op &op) {
+  std::vector<size_t> positions;
+  if (row.writes.empty() || !conditionHolds(row.when, op))
+    return positions;
+  forEachWord(row.writes, [&](std::string_view word) {
+    size_t position = positionOf(word);
+    if (position < op.operands().size() && op.operands()[position].kind == Operand::Kind::Value)
+      positions.push_back(position);
+  });
+  return positions;
+}
+
+bool isCollective(std::string_view name) {
+  return name.starts_with("c10d::") || name.starts_with("_c10d_functional::");
+}
+
 Effects effectsOfCall(const Op &op, const OpCatalog *catalog) {
   Effects effects;
-  effects.writes = op.writesAny() || !hiddenWrites(op).empty();
-  if (const PrimRow *prim = findPrim(op.name)) {
+  const AtenRow *row = findAten(op.name);
+  effects.writes = op.writesAny() || (row && !hiddenWritesOf(*row, op).empty());
+  if (const PrimRow *prim = row ? nullptr : findPrim(op.name)) {
     addBits(effects, prim->effects);
     return effects;
   }
-  const AtenRow *row = findAten(op.name);
   if (row && conditionHolds(row->when, op))
     addBits(effects, row->effects);
   if (const OpInfo *info = catalog ? catalog->find(op.name) : nullptr)
     addCatalog(effects, *info, row != nullptr);
   else if (!row)
     effects.ordered |= catalog != nullptr || (op.results().empty() && !effects.writes);
-  std::string ns = splitOpName(op.name).ns;
-  effects.ordered |= ns == "c10d" || ns == "_c10d_functional";
+  effects.ordered |= isCollective(op.name);
   return effects;
 }
 
@@ -131,16 +147,8 @@ bool conditionHolds(std::string_view condition, const Op &op) {
 }
 
 std::vector<size_t> hiddenWrites(const Op &op) {
-  std::vector<size_t> positions;
   const AtenRow *row = op.kind == Op::Kind::Call ? findAten(op.name) : nullptr;
-  if (!row || row->writes.empty() || !conditionHolds(row->when, op))
-    return positions;
-  forEachWord(row->writes, [&](std::string_view word) {
-    size_t position = positionOf(word);
-    if (position < op.operands().size() && op.operands()[position].kind == Operand::Kind::Value)
-      positions.push_back(position);
-  });
-  return positions;
+  return row ? hiddenWritesOf(*row, op) : std::vector<size_t>();
 }
 
 Effects effectsOf(const Op &op, const OpCatalog *catalog) {

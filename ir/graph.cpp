@@ -21,7 +21,7 @@ constexpr std::string_view kForms[] = {"raw", "functional"};
 constexpr std::string_view kDeclarations[] = {"input", "param", "buffer", "outside", "hostval", "const", ""};
 constexpr std::string_view kCmps[] = {"==", "!=", "<=", "<", ">=", ">", "in"};
 
-void visitValues(const std::vector<Operand> &operands, const std::function<void(const Operand &)> &f) {
+template <class F> void visitValues(const std::vector<Operand> &operands, const F &f) {
   for (const Operand &operand : operands) {
     if (operand.kind == Operand::Kind::Value)
       f(operand);
@@ -118,7 +118,7 @@ void Op::removeAttr(std::string_view attrName) {
 }
 
 void Op::link() {
-  forEachValue([&](const Operand &o) {
+  visitValues(operands_, [&](const Operand &o) {
     o.value->useIndex_.push_back(static_cast<uint32_t>(useSlots_.size()));
     useSlots_.push_back(o.value->users_.size());
     o.value->users_.push_back(this);
@@ -128,7 +128,7 @@ void Op::link() {
 // The last user moves into the gap, so a value with very many users costs no more than one with two.
 void Op::unlink() {
   size_t use = 0;
-  forEachValue([&](const Operand &o) {
+  visitValues(operands_, [&](const Operand &o) {
     auto &users = o.value->users_;
     auto &indices = o.value->useIndex_;
     size_t slot = useSlots_[use++];
@@ -170,7 +170,7 @@ bool Op::usesValue(const Value *value) const {
 
 bool Op::writesAny() const {
   bool found = false;
-  forEachValue([&](const Operand &o) { found |= o.mark == Mark::Write; });
+  visitValues(operands_, [&](const Operand &o) { found |= o.mark == Mark::Write; });
   return found;
 }
 
@@ -273,14 +273,15 @@ std::string Graph::freshName(std::string_view base) {
 }
 
 Value *Graph::newValue(const std::string &valueName, Type type) {
-  GO_ASSERT(!names_->values.contains(valueName), "value name used twice: " + valueName);
+  auto [entry, isNew] = names_->values.try_emplace(valueName);
+  GO_ASSERT(isNew, "value name used twice: " + valueName);
   auto value = std::make_unique<Value>();
   value->name = valueName;
   value->type = std::move(type);
   if (value->type.device == device)
     value->type.device.reset(); // the graph's device goes without saying
   value->slot_ = values_.size();
-  names_->values[valueName] = value.get();
+  entry->second = value.get();
   values_.push_back(std::move(value));
   return values_.back().get();
 }

@@ -1,8 +1,6 @@
 // Builds the tables from prims.def and aten.def, with an index by name.
 #include "ir/op_table.h"
 
-#include "ir/op_catalog.h"
-
 #include <graphopt/error.h>
 #include <string>
 #include <unordered_map>
@@ -39,6 +37,16 @@ template <class Row> Index<Row> indexByName(std::span<const Row> rows) {
   return index;
 }
 
+/// The rows that stand for every overload, by the name without one.
+Index<AtenRow> indexFamilies(std::span<const AtenRow> rows) {
+  constexpr std::string_view kEvery = ".*";
+  Index<AtenRow> index;
+  for (const AtenRow &row : rows)
+    if (row.name.ends_with(kEvery))
+      index.emplace(row.name.substr(0, row.name.size() - kEvery.size()), &row);
+  return index;
+}
+
 template <class Row> const Row *lookUp(const Index<Row> &index, std::string_view name) {
   auto it = index.find(name);
   return it == index.end() ? nullptr : it->second;
@@ -66,12 +74,13 @@ const PrimRow *findPrim(std::string_view irName) {
 }
 
 const AtenRow *findAten(std::string_view irName) {
-  static const Index<AtenRow> index = indexByName(atenRows());
+  static const Index<AtenRow> index = indexByName(atenRows()), families = indexFamilies(atenRows());
+  constexpr std::string_view kSpace = "aten.";
+  if (!irName.starts_with(kSpace))
+    return nullptr;
   if (const AtenRow *row = lookUp(index, irName))
     return row;
-  OpName family = splitOpName(irName);
-  family.overload = "*";
-  return lookUp(index, joinOpName(family));
+  return lookUp(families, irName.substr(0, irName.find('.', kSpace.size())));
 }
 
 PrimSignature signatureOf(const PrimRow &row) {
