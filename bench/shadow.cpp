@@ -24,9 +24,11 @@ class DryHost final : public FrameHost {
 public:
   bool isDry = false;
   void run(const SegmentRun &run) override {
+    std::vector<at::Tensor> &all = canned_[run.node.get()];
+    all.resize(run.node->segment.values.size());
     for (size_t id = 1; id < run.wanted.size(); ++id)
       if (run.wanted[id]) {
-        at::Tensor &canned = canned_[{run.node.get(), id}];
+        at::Tensor &canned = all[id];
         if (!canned.defined())
           canned = at::zeros(run.node->segment.values[id].metadata.sizes);
         run.take(static_cast<ValueId>(id), canned);
@@ -48,7 +50,7 @@ public:
   std::string lastDivergence, lastBorder;
 
 private:
-  std::map<std::pair<const void *, size_t>, at::Tensor> canned_;
+  std::unordered_map<const void *, std::vector<at::Tensor>> canned_; // by value
 };
 
 class Shadowed {

@@ -47,7 +47,8 @@ private:
     return false;
   }
 
-  static Result answer(Frame &frame, const Row &row, const std::remove_reference_t<Args> &...args) {
+  [[gnu::flatten]] static Result answer(Frame &frame, const Row &row,
+                                        const std::remove_reference_t<Args> &...args) {
     frame.countShadowed();
     if constexpr (std::is_same_v<Result, at::Tensor &>) {
       return const_cast<at::Tensor &>(std::get<0>(std::forward_as_tuple(args...))); // written in place

@@ -18,7 +18,7 @@
 
 namespace graphopt::capture {
 
-thread_local Frame *currentFrame = nullptr;
+constinit thread_local Frame *currentFrame = nullptr;
 
 namespace {
 
@@ -55,6 +55,8 @@ void Frame::begin() {
   currentFrame = this;
   setHookListener(this);
   setTensorWatcher(this);
+  guess_ = &first_;
+  expectSegment();
 }
 
 void Frame::end(bool failed) {
@@ -66,6 +68,7 @@ void Frame::end(bool failed) {
   } catch (...) {
     error = std::current_exception();
   }
+  leaveUnbegun();
   state_ = State::Idle;
   previous_ = nullptr;
   hostMemory_.clear();
@@ -84,6 +87,9 @@ void Frame::trimActivations() {
   bool hasRetired = std::exchange(generation_, graph_.generation()) != generation_;
   if (!hasRetired && activations_.size() <= kKeptActivations)
     return;
+  first_ = nullptr;
+  for (const auto &[node, activation] : activations_)
+    activation->follower = nullptr;
   std::erase_if(activations_, [&](const auto &entry) {
     const SegmentPtr &node = entry.second->node;
     bool wasNeverTakenIn = node.use_count() == 1; // derived in part, then left
@@ -99,7 +105,7 @@ void Frame::onAccess(const c10::TensorImpl &tensor) {
     userError(
         "a tensor of a compiled call that is still running is read by another thread: its values are not "
         "computed yet; read one of its elements on the calling thread first");
-  if (!isOurs || isRunning_)
+  if (!isOurs || isRunning_ || !(isPlaceholder(tensor) || isBound(tensor)))
     return;
   c10::impl::ExcludeDispatchKeyGuard off(kCaptureHigh);
   breakGraph("the program reads a tensor's memory");
@@ -107,6 +113,16 @@ void Frame::onAccess(const c10::TensorImpl &tensor) {
     userError("a tensor of a compiled call is read that no operator of it computes any more");
   // The program may keep the pointer and use it at any later point of the call.
   hostMemory_.emplace_back(tensor.unsafe_storage().getWeakStorageImpl());
+}
+
+/// Tensors that are kept stay under watch when nothing pending is about them.
+bool Frame::isBound(const c10::TensorImpl &tensor) const {
+  if (state_ == State::Record)
+    return recorder_->knows(tensor);
+  if (state_ != State::Shadow)
+    return false;
+  const std::span<const ValueId> values = bound();
+  return std::any_of(values.begin(), values.end(), [&](ValueId id) { return slots_[id].impl == &tensor; });
 }
 
 void Frame::onFreed(const Placeholder &placeholder) {
@@ -157,6 +173,7 @@ Frame::Activation &Frame::activationOf(const SegmentPtr &node) {
     activation->slots[0].set(c10::UndefinedTensorImpl::singleton());
     activation->placeholders.resize(values);
     activation->tensors.resize(values);
+    activation->kept.resize(node->segment.liveIns.size() + 1);
     activation->shifts.resize(values);
   }
   activation->lastUse = ++visits_;
@@ -165,21 +182,54 @@ Frame::Activation &Frame::activationOf(const SegmentPtr &node) {
 
 void Frame::enter(Activation &activation) {
   active_ = &activation;
-  slots_ = activation.slots.data();
-  matched_ = 0;
-  bound_.clear();
+  matched_ = bound_ = 0;
+  fresh_.clear();
   scalars_.clear();
   boundBefore_ = scalarsBefore_ = 0;
-  next_ = activation.node->segment.rows.data();
+  expectRow(0);
   state_ = State::Shadow;
+}
+
+/// Enters the segment that came at this point the last time: its first row then is matched as the others are.
+/// Until it is, nothing is pending.
+void Frame::expectSegment() {
+  Activation *likely = guess_ ? *guess_ : nullptr;
+  if (!likely || likely->node->isRetired)
+    return;
+  likely->lastUse = ++visits_;
+  enter(*likely);
+}
+
+/// It was not that one.
+void Frame::leaveUnbegun() {
+  if (state_ == State::Shadow && matched_ == 0)
+    leave();
+}
+
+/// Of the active segment; all that the fast part looks at.
+void Frame::expectRow(size_t row) {
+  const Segment &segment = active_->node->segment;
+  slots_ = active_->slots.data();
+  kept_ = active_->kept.data();
+  expectedSettings_ = segment.settings;
+  endOfRows_ = segment.rows.data() + segment.size();
+  next_ = row < segment.size() ? &segment.rows[row] : nullptr;
+}
+
+void Frame::release(ValueId value) {
+  unwatchTensor(*slots_[value].impl);
+  slots_[value] = {};
+  active_->tensors[value] = at::Tensor();
 }
 
 void Frame::leave() {
   derivation_.reset();
   written_.clear();
-  boundBefore_ = scalarsBefore_ = 0;
-  undo();
+  for (ValueId value : fresh_)
+    release(value);
+  fresh_.clear();
   scalars_.clear();
+  bound_ = boundBefore_ = scalarsBefore_ = 0;
   active_ = nullptr;
   slots_ = nullptr;
   next_ = nullptr;
@@ -208,7 +258,7 @@ bool Frame::bindAnew(ValueId value, c10::TensorImpl &tensor) {
       return false;
   if (segment.writesLiveIns) {
     ValueId family = value;
-    for (ValueId other : bound_)
+    for (ValueId other : bound())
       if (storageOf(*slots_[other].impl) == storage) {
         family = segment.values[other].family;
         break;
@@ -219,11 +269,19 @@ bool Frame::bindAnew(ValueId value, c10::TensorImpl &tensor) {
   shiftRoot(value, tensor.storage_offset() - expected.metadata.offset);
   watchTensor(tensor, *this); // the program may touch its memory while rows that read it are pending
   slots_[value].set(&tensor);
+  slots_[value].isLiveIn = true;
   bool isState = expected.isParameter || expected.isBuffer;
-  slots_[value].isKept =
-      isState && !segment.writesLiveIns && active_->shifts[value] == 0 && isOwnMemory(*storage);
+  bool isKept = isState && !segment.writesLiveIns && active_->shifts[value] == 0 && isOwnMemory(*storage) &&
+                isWatched(tensor) && KeptTensor::admits(tensor);
+  GO_ASSERT(segment.liveIns[bound_] == value, "live-ins are used in another order than they are numbered");
+  KeptTensor &kept = active_->kept[bound_++];
+  if (isKept) {
+    kept.keep(tensor);
+  } else {
+    kept.forget();
+    fresh_.push_back(value);
+  }
   active_->tensors[value] = tensorOf(tensor);
-  bound_.push_back(value);
   return true;
 }
 
@@ -241,14 +299,13 @@ bool Frame::bindScalar(const Word *word, double value) {
 }
 
 void Frame::undo() {
-  while (bound_.size() > boundBefore_) {
-    ValueId value = bound_.back();
-    unwatchTensor(*slots_[value].impl);
-    bound_.pop_back();
-    if (slots_[value].isKept)
-      continue;
-    slots_[value] = {};
-    active_->tensors[value] = at::Tensor();
+  while (bound_ > boundBefore_) {
+    ValueId value = bound().back();
+    --bound_;
+    if (!fresh_.empty() && fresh_.back() == value)
+      fresh_.pop_back();
+    active_->kept[bound_].forget();
+    release(value);
   }
   scalars_.resize(scalarsBefore_);
 }
@@ -259,7 +316,7 @@ bool Frame::admitsWrites(const RowInfo &info) {
   for (ValueId value : info.armed) {
     c10::TensorImpl &impl = *slots_[value].impl;
     size_t owners = 0;
-    for (ValueId other : bound_)
+    for (ValueId other : bound())
       owners += storageOf(*slots_[other].impl) == storageOf(impl);
     bool isKnown = std::any_of(written_.begin(), written_.end(), [&](const at::Tensor &tensor) {
       return tensor.unsafeGetTensorImpl() == &impl;

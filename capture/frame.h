@@ -7,6 +7,7 @@
 // sizes than those recorded, miss.cpp the reasons for people.
 #pragma once
 #include "capture/handler.h"
+#include "capture/kept_tensor.h"
 #include "capture/random_watch.h"
 #include "capture/segment_recorder.h"
 #include "capture/tensor_access.h"
@@ -17,6 +18,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <functional>
+#include <span>
 
 namespace graphopt::capture {
 
@@ -110,14 +112,14 @@ public:
   const Row *next() const { return next_; }
   [[gnu::always_inline]] bool stateMatches(const Row &row, c10::DispatchKeySet keys) {
     return row.keys == keys.raw_repr() && row.thread == thread_.now(keys) &&
-           settings_.now() == active_->node->segment.settings;
+           settings_.now() == expectedSettings_;
   }
   struct Slot {
     c10::TensorImpl *impl = nullptr;
     const c10::AutogradMetaInterface *meta = nullptr;
     const c10::StorageImpl *storage = nullptr; // null: promised
     bool isLeafWithGrad = false;
-    bool isKept = false; // a parameter or buffer, held from visit to visit
+    bool isLiveIn = false;
     void set(c10::TensorImpl *tensor) {
       impl = tensor;
       storage = tensor->unsafe_storage().unsafeGetStorageImpl();
@@ -134,15 +136,11 @@ public:
   };
   Slot *slots() { return slots_; }
   [[gnu::always_inline]] bool bind(ValueId value, c10::TensorImpl &tensor) {
-    const Slot &slot = slots_[value];
-    const Segment &segment = active_->node->segment;
-    const Metadata &expected = segment.values[value].metadata;
-    bool isAsBefore = slot.isKept && slot.is(tensor) && sameLayout(expected, tensor) &&
-                      tensor.storage_offset() == expected.offset && hostMemory_.empty();
-    if (!isAsBefore) [[unlikely]]
+    const KeptTensor &kept = kept_[bound_]; // live-ins are numbered in the order of their first use
+    if (!kept.isSame(tensor) || !hostMemory_.empty()) [[unlikely]]
       return bindAnew(value, tensor);
-    watchTensor(tensor, *this);
-    bound_.push_back(value);
+    ++bound_;
+    (&kept + 1)->prefetch();
     return true;
   }
   bool bindScalar(const Word *word, double value);
@@ -152,9 +150,9 @@ public:
       if (!acceptEffects(row))
         return false;
     ++matched_;
-    boundBefore_ = bound_.size();
+    boundBefore_ = bound_;
     scalarsBefore_ = scalars_.size();
-    next_ = matched_ < active_->node->segment.rows.size() ? &row + 1 : nullptr;
+    next_ = &row + 1 != endOfRows_ ? &row + 1 : nullptr;
     return true;
   }
   void countShadowed() { ++counters_.shadowedOps; }
@@ -177,12 +175,21 @@ private:
     std::vector<Slot> slots;                                   // by value
     std::vector<c10::intrusive_ptr<Placeholder>> placeholders; // by value, of results
     std::vector<at::Tensor> tensors;                           // by value: live-ins of this visit
-    std::vector<int64_t> shifts;                               // by root: its offset, minus that recorded
+    std::vector<KeptTensor> kept; // by place among the live-ins: those held from visit to visit; and one more
+    std::vector<int64_t> shifts;  // by root: its offset, minus that recorded
+    Activation *follower = nullptr; // entered after it the last time
     uint64_t lastUse = 0;
   };
 
   Activation &activationOf(const SegmentPtr &node);
   void enter(Activation &activation);
+  void expectSegment();
+  void leaveUnbegun();
+  void expectRow(size_t row);
+  void release(ValueId value);
+  /// The live-ins bound in this visit, in order.
+  std::span<const ValueId> bound() const { return {active_->node->segment.liveIns.data(), bound_}; }
+  bool isBound(const c10::TensorImpl &tensor) const;
   bool matchBoxed(const Row &row, const OperatorFacts &facts, c10::DispatchKeySet keys,
                   const torch::jit::Stack &stack);
   void giveBoxed(const Row &row, const OperatorFacts &facts, torch::jit::Stack &stack);
@@ -266,12 +273,18 @@ private:
   FrameHost &host_;
   State state_ = State::Idle;
   const Row *next_ = nullptr;
+  const Row *endOfRows_ = nullptr;
   Slot *slots_ = nullptr;
+  const KeptTensor *kept_ = nullptr;
+  SettingsId expectedSettings_ = 0; // of the active segment
   Activation *active_ = nullptr;
+  Activation *first_ = nullptr;  // entered first in the last call
+  Activation **guess_ = nullptr; // where the activation is noted that is likely entered next
   size_t matched_ = 0;
   bool isRunning_ = false; // operators run for real: what they touch is their business
   std::unordered_map<const SegmentNode *, std::unique_ptr<Activation>> activations_;
-  std::vector<ValueId> bound_; // of this visit, in order
+  size_t bound_ = 0;           // live-ins bound in this visit
+  std::vector<ValueId> fresh_; // those of them that are not kept for the next
   std::vector<ScalarOverride> scalars_;
   size_t boundBefore_ = 0, scalarsBefore_ = 0; // before the row being matched
   std::vector<at::Tensor> written_;            // live-ins with a pending write
@@ -296,6 +309,6 @@ private:
 };
 
 /// The frame of the call in flight on this thread.
-extern thread_local Frame *currentFrame;
+extern constinit thread_local Frame *currentFrame;
 
 } // namespace graphopt::capture

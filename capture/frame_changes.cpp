@@ -23,7 +23,7 @@ bool isLeaf(const c10::TensorImpl &impl) {
 class GradFlags {
 public:
   void want(const at::Tensor &tensor, bool asks) {
-    if (tensor.requires_grad() == asks || !isLeaf(*tensor.unsafeGetTensorImpl()))
+    if (asksForGrad(*tensor.unsafeGetTensorImpl()) == asks || !isLeaf(*tensor.unsafeGetTensorImpl()))
       return;
     tensor.set_requires_grad(asks);
     changed_.push_back(tensor);
@@ -47,6 +47,8 @@ bool Frame::tryStarts(const c10::OperatorHandle &op, const OperatorFacts &facts,
     enter(activationOf(node));
     if (matchBoxed(*next_, facts, keys, *stack)) {
       giveBoxed(node->segment.rows[0], facts, *stack);
+      if (guess_)
+        *guess_ = active_;
       return true;
     }
     leave();
@@ -77,9 +79,10 @@ void Frame::moveTo(Activation &other) {
     other.shifts[id] += apart;
     active_->shifts[id] -= apart;
   }
+  for (size_t place = 0; place < bound_; ++place)
+    std::swap(active_->kept[place], other.kept[place]);
   active_ = &other;
-  slots_ = other.slots.data();
-  next_ = matched_ < other.node->segment.size() ? &other.node->segment.rows[matched_] : nullptr;
+  expectRow(matched_);
 }
 
 bool Frame::tryAlternatives(const c10::OperatorHandle &op, const OperatorFacts &facts,
@@ -115,18 +118,16 @@ bool Frame::goOn(const c10::OperatorHandle &op, const OperatorFacts &facts, c10:
 // ---- out of it
 
 std::vector<uint8_t> Frame::findWanted(bool &edgesTaken) {
-  const Segment &segment = active_->node->segment;
-  size_t values = segment.valuesBefore(matched_);
-  std::vector<uint8_t> wanted(values, 0);
-  std::vector<ValueId> withTrap;
-  for (size_t id = 1; id < values; ++id) {
-    c10::TensorImpl *impl = slots_[id].impl;
-    if (!impl || segment.values[id].isLiveIn)
+  std::vector<uint8_t> wanted(active_->node->segment.valuesBefore(matched_), 0);
+  auto hasTrap = [&](size_t id) { // a result whose history is still the one it was made with
+    const Slot &slot = slots_[id];
+    return slot.impl && !slot.isLiveIn && slot.meta && static_cast<Placeholder &>(*slot.impl).checkTrap();
+  };
+  for (size_t id = 1; id < wanted.size(); ++id) {
+    if (!slots_[id].impl || slots_[id].isLiveIn)
       continue;
-    auto &placeholder = static_cast<Placeholder &>(*impl);
     wanted[id] = !active_->placeholders[id] || active_->placeholders[id].use_count() > 1;
-    if (segment.values[id].metadata.requiresGrad && placeholder.checkTrap())
-      withTrap.push_back(static_cast<ValueId>(id));
+    hasTrap(id);                                                         // keeps their count right
     if (!wanted[id] && active_->placeholders[id].weak_use_count() > 1) { // weak references have to expire
       active_->placeholders[id].reset();
       slots_[id] = {};
@@ -134,8 +135,8 @@ std::vector<uint8_t> Frame::findWanted(bool &edgesTaken) {
   }
   edgesTaken = trap_.use_count() > 1 + trap_->holders;
   if (edgesTaken) // past the hooks: whoever did it finds the real history behind the trap
-    for (ValueId id : withTrap)
-      wanted[id] = slots_[id].impl != nullptr;
+    for (size_t id = 1; id < wanted.size(); ++id)
+      wanted[id] |= hasTrap(id);
   return wanted;
 }
 
@@ -152,7 +153,7 @@ void Frame::runPending(const std::vector<uint8_t> &wanted, bool linkEdges, std::
   SettingsOf settings(active_->node->segment.settings, settings_.now());
   RandomWatch::Rewound rewound(random_);
   GradFlags flags;
-  for (ValueId id : bound_)
+  for (ValueId id : bound())
     flags.want(active_->tensors[id], active_->node->segment.values[id].metadata.requiresGrad);
   host_.run({active_->node, matched_, active_->tensors, scalars_, wanted, take});
 }
@@ -187,7 +188,7 @@ void Frame::flush(std::vector<at::Tensor> *kept) {
   const std::vector<uint8_t> wanted = findWanted(edgesTaken);
   if (kept) {
     kept->resize(wanted.size());
-    for (ValueId id : bound_)
+    for (ValueId id : bound())
       (*kept)[id] = active_->tensors[id];
   }
   std::exception_ptr error;
@@ -225,6 +226,7 @@ SegmentPtr Frame::endedAt(const SegmentPtr &node, size_t rows, const std::string
 }
 
 bool Frame::settle(const std::string &border) {
+  leaveUnbegun();
   if (state_ == State::Record)
     return closeRecording(border);
   if (state_ != State::Shadow)
@@ -234,7 +236,10 @@ bool Frame::settle(const std::string &border) {
   bool isDerived = derivation_ && matched_ == active_->node->segment.size();
   visit(isDerived ? finishDeriving()
                   : endedAt(active_->node, matched_, border.empty() ? "the call ended" : border));
+  guess_ = &active_->follower;
   flush();
+  if (!border.empty())
+    expectSegment();
   return true;
 }
 
@@ -271,6 +276,7 @@ void Frame::diverge(const c10::OperatorHandle &op, const OperatorFacts &facts, c
   std::vector<at::Tensor> tensors;
   const std::vector<int64_t> offsets = offsetsNow();
   flush(&tensors);
+  guess_ = nullptr;
   if (isBranch)
     graph_.noteBranch(node, rows);
   SegmentPtr border = node->isRetired ? graph_.exactly(node, rows) : nullptr;
@@ -311,8 +317,8 @@ void Frame::record(const c10::OperatorHandle &op, const OperatorFacts &facts, c1
     }
     startRecording(std::move(reason));
   }
-  bool isInStep =
-      settings_.now() == recorder_->segment().settings && (!facts.isRandom || admitsDraw(facts, *stack));
+  bool isDraw = draws(facts, stack->data() + (stack->size() - facts.arguments.size()));
+  bool isInStep = settings_.now() == recorder_->segment().settings && (!isDraw || admitsDraw(facts, *stack));
   bool wasReplaced = false;
   forEachOperand(facts, *stack, [&](const c10::TensorImpl &impl, const ArgumentFacts &) {
     wasReplaced |= recorder_->wasReplaced(impl);
@@ -326,7 +332,7 @@ void Frame::record(const c10::OperatorHandle &op, const OperatorFacts &facts, c1
   ++counters_.recordedOps;
   RunningScope running(isRunning_);
   std::string trouble = recorder_->add(op, facts, keys, thread_.now(keys), stack, host_.currentModule());
-  if (facts.isRandom)
+  if (isDraw)
     random_.drew();
   if (!trouble.empty())
     breakGraph(facts.base + ": " + trouble);
@@ -335,6 +341,7 @@ void Frame::record(const c10::OperatorHandle &op, const OperatorFacts &facts, c1
 bool Frame::closeRecording(const std::string &border) {
   std::unique_ptr<SegmentRecorder> recorder = std::move(recorder_);
   state_ = State::Start;
+  guess_ = nullptr;
   random_.forget();
   if (recorder->size() == 0)
     return false;

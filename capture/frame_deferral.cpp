@@ -170,6 +170,7 @@ void Frame::slowCall(const c10::OperatorHandle &op, const OperatorFacts &facts, 
   }
   if (runNow(op, facts, keys, stack))
     return;
+  leaveUnbegun();
   if (state_ == State::Record) {
     record(op, facts, keys, stack);
     return;

@@ -221,6 +221,23 @@ OperatorFacts makeFacts(const c10::OperatorHandle &op) {
   return facts;
 }
 
+/// A word of aten.def's conditions that names an argument. As ir::conditionHolds() has it: what is not known
+/// holds.
+bool wordHolds(std::string_view word, const OperatorFacts &facts, const c10::IValue *arguments) {
+  bool isUnsure = !word.ends_with('?');
+  if (!isUnsure)
+    word.remove_suffix(1);
+  for (size_t i = 0; i < facts.arguments.size(); ++i) {
+    if (facts.arguments[i].name != word)
+      continue;
+    const c10::IValue &value = arguments[i];
+    if (value.isNone())
+      return isUnsure;
+    return value.isBool() ? value.toBool() : !value.isDouble() || value.toDouble() != 0;
+  }
+  return true;
+}
+
 const OperatorFacts &sharedFacts(const c10::OperatorHandle &op) {
   static std::mutex mutex;
   static auto &all = *new std::unordered_map<const void *, std::unique_ptr<OperatorFacts>>;
@@ -232,6 +249,19 @@ const OperatorFacts &sharedFacts(const c10::OperatorHandle &op) {
 }
 
 } // namespace
+
+bool draws(const OperatorFacts &facts, const c10::IValue *arguments) {
+  const ir::AtenRow *row = facts.isRandom ? ir::findAten(facts.name) : nullptr;
+  if (!row || !(row->effects & ir::kRandom))
+    return facts.isRandom;
+  for (std::string_view rest = row->when; !rest.empty();) {
+    size_t end = std::min(rest.find(' '), rest.size());
+    if (!wordHolds(rest.substr(0, end), facts, arguments))
+      return false;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return true;
+}
 
 const OperatorFacts &factsOf(const c10::OperatorHandle &op) {
   // The operator's name lives as long as the operator, at one address. Facts are kept for ever: segments that

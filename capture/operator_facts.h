@@ -46,6 +46,10 @@ struct OperatorFacts {
   std::string viewName; // of an in-place view (transpose_): the view it stands for ("aten.transpose.int")
 };
 
+/// Whether a call with these arguments, in schema order, draws random numbers: operators that may draw do not
+/// where they are told not to, as dropout is outside of training.
+bool draws(const OperatorFacts &facts, const c10::IValue *arguments);
+
 /// The facts of an operator; the reference stays valid. Cached.
 const OperatorFacts &factsOf(const c10::OperatorHandle &op);
 

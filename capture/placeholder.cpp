@@ -12,7 +12,6 @@
 namespace graphopt::capture {
 namespace {
 
-const void *vtableOf(const c10::TensorImpl &impl) { return *reinterpret_cast<const void *const *>(&impl); }
 void setVtable(c10::TensorImpl &impl, const void *vtable) {
   *reinterpret_cast<const void **>(&impl) = vtable;
 }
@@ -41,9 +40,9 @@ Vtables readVtables() {
   c10::DispatchKeySet keys(c10::DispatchKey::CPU);
   caffe2::TypeMeta dtype = caffe2::TypeMeta::Make<float>();
   c10::Device device(c10::kCPU);
-  return {vtableOf(*c10::make_intrusive<c10::TensorImpl>(keys, dtype, device)),
-          vtableOf(*c10::make_intrusive<WatchedTensor>(keys, dtype, device)),
-          vtableOf(*c10::make_intrusive<Placeholder>(keys, dtype, device))};
+  return {classOf(*c10::make_intrusive<c10::TensorImpl>(keys, dtype, device)),
+          classOf(*c10::make_intrusive<WatchedTensor>(keys, dtype, device)),
+          classOf(*c10::make_intrusive<Placeholder>(keys, dtype, device))};
 }
 const Vtables vtables = readVtables();
 
@@ -267,7 +266,7 @@ void Placeholder::kill() {
   watch(&dead);
 }
 
-bool isPlaceholder(const c10::TensorImpl &impl) { return vtableOf(impl) == vtables.placeholder; }
+bool isPlaceholder(const c10::TensorImpl &impl) { return classOf(impl) == vtables.placeholder; }
 
 /// One that is not filled has an owner who answers for it: another call, or nobody since its operator threw.
 static bool isFilledPlaceholder(const c10::TensorImpl &impl) {
@@ -275,7 +274,7 @@ static bool isFilledPlaceholder(const c10::TensorImpl &impl) {
 }
 
 bool watchTensor(c10::TensorImpl &impl, PlaceholderOwner &owner) {
-  const void *vtable = vtableOf(impl);
+  const void *vtable = classOf(impl);
   if (vtable == vtables.plain)
     setVtable(impl, vtables.watched);
   else if (isFilledPlaceholder(impl))
@@ -286,11 +285,13 @@ bool watchTensor(c10::TensorImpl &impl, PlaceholderOwner &owner) {
 }
 
 void unwatchTensor(c10::TensorImpl &impl) {
-  if (vtableOf(impl) == vtables.watched)
+  if (classOf(impl) == vtables.watched)
     setVtable(impl, vtables.plain);
   else if (isFilledPlaceholder(impl))
     static_cast<Placeholder &>(impl).watch(nullptr);
 }
+
+bool isWatched(const c10::TensorImpl &impl) { return classOf(impl) == vtables.watched; }
 
 void setTensorWatcher(PlaceholderOwner *owner) { tensorWatcher = owner; }
 

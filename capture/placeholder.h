@@ -58,11 +58,15 @@ Metadata metadataOf(const at::Tensor &tensor);
          equal(actual.sizes(), expected.sizes) && equal(actual.strides(), expected.strides);
 }
 
+/// requires_grad(), without asking through virtuals.
+inline bool asksForGrad(const c10::TensorImpl &tensor) {
+  const auto *history = static_cast<const torch::autograd::AutogradMeta *>(autogradMeta(tensor));
+  return history && (history->requires_grad_ || history->grad_fn_ ||
+                     (history->is_view_ && tensor.requires_grad())); // as the base does
+}
+
 inline bool matches(const Metadata &expected, const c10::TensorImpl &actual) {
-  const auto *history = static_cast<const torch::autograd::AutogradMeta *>(autogradMeta(actual));
-  bool requiresGrad = history && (history->requires_grad_ || history->grad_fn_ ||
-                                  (history->is_view_ && actual.requires_grad())); // as the base does
-  return sameLayout(expected, actual) && requiresGrad == expected.requiresGrad &&
+  return sameLayout(expected, actual) && asksForGrad(actual) == expected.requiresGrad &&
          actual.is_wrapped_number() == expected.isWrapped && actual.device() == expected.device;
 }
 std::string toString(const Metadata &metadata);
@@ -158,6 +162,8 @@ inline bool isPromised(const c10::TensorImpl &impl) {
 /// tensor of a class of its own cannot be watched: false.
 bool watchTensor(c10::TensorImpl &impl, PlaceholderOwner &owner);
 void unwatchTensor(c10::TensorImpl &impl);
+/// Whether a tensor that is no placeholder is under watch.
+bool isWatched(const c10::TensorImpl &impl);
 /// Who hears of accesses to watched tensors on this thread; other threads read on.
 void setTensorWatcher(PlaceholderOwner *owner);
 

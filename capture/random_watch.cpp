@@ -14,12 +14,32 @@
 namespace graphopt::capture {
 namespace {
 
-bool sameState(at::Generator a, at::Generator b) {
+/// The engine's state is private, and its getters copy all of it, twice. An explicit instantiation may name
+/// private members.
+using EngineMember = at::mt19937 at::CPUGeneratorImpl::*;
+using StateMember = at::mt19937_data_pod at::mt19937::*;
+struct EngineTag {
+  friend EngineMember memberOf(EngineTag);
+};
+struct StateTag {
+  friend StateMember memberOf(StateTag);
+};
+template <class Tag, auto Member> struct Expose {
+  friend decltype(Member) memberOf(Tag) { return Member; }
+};
+template struct Expose<EngineTag, &at::CPUGeneratorImpl::engine_>;
+template struct Expose<StateTag, &at::mt19937::data_>;
+
+const at::mt19937_data_pod &stateOf(const at::CPUGeneratorImpl &generator) {
+  return generator.*memberOf(EngineTag{}).*memberOf(StateTag{});
+}
+
+bool sameState(const at::Generator &a, const at::Generator &b) {
   if (!a.device().is_cpu())
     return a.current_seed() == b.current_seed() && a.get_offset() == b.get_offset();
   auto *left = static_cast<at::CPUGeneratorImpl *>(a.unsafeGetGeneratorImpl());
   auto *right = static_cast<at::CPUGeneratorImpl *>(b.unsafeGetGeneratorImpl());
-  const at::mt19937_data_pod x = left->engine().data(), y = right->engine().data();
+  const at::mt19937_data_pod &x = stateOf(*left), &y = stateOf(*right);
   return x.seed_ == y.seed_ && x.left_ == y.left_ && x.seeded_ == y.seeded_ && x.next_ == y.next_ &&
          x.state_ == y.state_ && left->next_float_normal_sample() == right->next_float_normal_sample() &&
          left->next_double_normal_sample() == right->next_double_normal_sample();

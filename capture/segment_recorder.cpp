@@ -347,7 +347,7 @@ std::string SegmentRecorder::add(const c10::OperatorHandle &op, const OperatorFa
   row.op = &op.operator_name();
   row.keys = keys.raw_repr();
   row.thread = thread;
-  row.isRandom = facts.isRandom;
+  row.isRandom = draws(facts, stack->data() + (stack->size() - facts.arguments.size()));
   encode(row, info, *stack);
   // LibTorch's own factories work below this key, torch::tensor() ends with to(); they take the result over
   // when nobody else holds it.

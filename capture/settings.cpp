@@ -3,6 +3,8 @@
 // a byte that means nothing (a lazily made member) costs one look and no more.
 #include "capture/settings.h"
 
+#include "capture/same_words.h"
+
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <c10/core/DefaultDtype.h>
@@ -14,6 +16,7 @@
 #include <immintrin.h>
 #endif
 #include <mutex>
+#include <unordered_map>
 
 namespace graphopt::capture {
 namespace {
@@ -138,16 +141,24 @@ void apply(SettingsId id) {
       kSwitches[i].set(at::globalContext(), wanted[i]);
 }
 
-/// These lie in a table beside at::Context, where a look at its bytes does not reach.
-std::array<at::Float32Precision, 6> readPrecisions() {
-  using at::Float32Backend, at::Float32Op;
-  const at::Context &context = at::globalContext();
-  return {context.float32Precision(Float32Backend::CUDA, Float32Op::MATMUL),
-          context.float32Precision(Float32Backend::CUDA, Float32Op::CONV),
-          context.float32Precision(Float32Backend::CUDA, Float32Op::RNN),
-          context.float32Precision(Float32Backend::MKLDNN, Float32Op::MATMUL),
-          context.float32Precision(Float32Backend::MKLDNN, Float32Op::CONV),
-          context.float32Precision(Float32Backend::MKLDNN, Float32Op::RNN)};
+using PrecisionKey = std::pair<at::Float32Backend, at::Float32Op>;
+using Precisions = std::unordered_map<PrecisionKey, at::Float32Precision, c10::hash<PrecisionKey>>;
+using PrecisionsMember = Precisions at::Context::*;
+/// Names the private member: an explicit instantiation is allowed to.
+struct PrecisionsTag {
+  friend PrecisionsMember memberOf(PrecisionsTag);
+};
+template <class Tag, PrecisionsMember Member> struct ExposePrecisions {
+  friend PrecisionsMember memberOf(Tag) { return Member; }
+};
+template struct ExposePrecisions<PrecisionsTag, &at::Context::fp32_precision>;
+
+/// These lie in a table beside at::Context, where a look at its bytes does not reach; here as one word.
+uint64_t readPrecisions() {
+  uint64_t word = 0;
+  for (const auto &[key, precision] : at::globalContext().*memberOf(PrecisionsTag{}))
+    word = word << 2 | static_cast<uint64_t>(precision);
+  return word;
 }
 
 const char *contextBytes() { return reinterpret_cast<const char *>(&at::globalContext()); }
@@ -161,28 +172,26 @@ size_t offsetOf(void (*turn)(at::Context &)) {
   return static_cast<size_t>(first - before.begin());
 }
 
-/// The part of at::Context that holds its switches, from the first member of that kind to past the last.
-struct Span {
-  size_t begin, size;
-};
-Span findSwitches() {
+/// Where in at::Context its switches begin: as many words from there hold all of them.
+constexpr size_t kSwitchWords = 16;
+const char *findSwitches() {
   constexpr size_t kPast = 32; // preferred backends come after the last switch looked for
   size_t first = offsetOf([](at::Context &c) { c.setUserEnabledCuDNN(!c.userEnabledCuDNN()); });
   size_t last = offsetOf([](at::Context &c) { c.setUserEnabledNNPACK(!c.userEnabledNNPACK()); });
-  GO_ASSERT(first < last && last + kPast <= sizeof(at::Context),
+  GO_ASSERT(first < last && last + kPast <= first + kSwitchWords * 8 &&
+                first + kSwitchWords * 8 <= sizeof(at::Context),
             "at::Context is not laid out as in LibTorch 2.11");
-  return {first, last + kPast - first};
+  return contextBytes() + first;
 }
-const Span switches = findSwitches();
+const char *const switches = findSwitches();
 
 } // namespace
 
-SettingsProbe::SettingsProbe() : bytes_(switches.size) { readAgain(); }
+SettingsProbe::SettingsProbe() : bytes_(kSwitchWords * 8) { readAgain(); }
 
 bool SettingsProbe::isUnchanged() const {
-  return threads_ == at::get_num_threads() && denormals_ == flushesDenormals() &&
-         dtype_ == c10::get_default_dtype_as_scalartype() &&
-         std::memcmp(bytes_.data(), contextBytes() + switches.begin, switches.size) == 0;
+  return sameWords<kSwitchWords>(bytes_.data(), switches) && denormals_ == flushesDenormals() &&
+         threads_ == at::get_num_threads() && dtype_ == c10::get_default_dtype_as_scalartype();
 }
 
 void SettingsProbe::refresh() {
@@ -196,7 +205,7 @@ SettingsId SettingsProbe::readAgain() {
   threads_ = at::get_num_threads();
   denormals_ = flushesDenormals();
   dtype_ = c10::get_default_dtype_as_scalartype();
-  std::memcpy(bytes_.data(), contextBytes() + switches.begin, switches.size);
+  std::memcpy(bytes_.data(), switches, bytes_.size());
   return id_;
 }
 

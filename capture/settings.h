@@ -1,9 +1,7 @@
 // The process's switches that decide what operators compute: read, compared and set as one.
 #pragma once
-#include <ATen/Context.h>
 #include <c10/core/ScalarType.h>
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -32,7 +30,7 @@ private:
   SettingsId id_ = 0;
   int threads_ = 0, denormals_ = 0;
   c10::ScalarType dtype_ = c10::ScalarType::Undefined;
-  std::array<at::Float32Precision, 6> precisions_{};
+  uint64_t precisions_ = 0;
   std::vector<unsigned char> bytes_; // of at::Context
 };
 

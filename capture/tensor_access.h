@@ -27,9 +27,15 @@ inline const c10::StorageImpl *storageOf(const c10::TensorImpl &tensor) {
   return tensor.unsafe_storage().unsafeGetStorageImpl();
 }
 
+/// What tells a tensor's class: its table of virtual functions.
+inline const void *classOf(const c10::TensorImpl &impl) {
+  return *reinterpret_cast<const void *const *>(&impl);
+}
+
 /// One more holder of the tensor.
-inline at::Tensor tensorOf(c10::TensorImpl &impl) {
-  return at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(&impl));
+[[gnu::always_inline]] inline at::Tensor tensorOf(c10::TensorImpl &impl) {
+  c10::raw::intrusive_ptr::incref(&impl);
+  return at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim(&impl));
 }
 
 } // namespace graphopt::capture

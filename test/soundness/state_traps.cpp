@@ -43,6 +43,52 @@ TRAP(State, PlainNetwork) {
   });
 }
 
+/// Nothing is pending when it is read, in any call.
+TRAP(State, ParameterReadBeforeItsFirstUse) {
+  struct Reading : Net {
+    double seen = 0;
+    Tensor forward(Tensor x) {
+      seen = first->weight.const_data_ptr<float>()[0];
+      Tensor y = Net::forward(x);
+      return seen > 100 ? y * 2 : y;
+    }
+  };
+  auto net = std::make_shared<Reading>();
+  run.watch(net);
+  auto f = run.compile(net);
+  run.expectSteady();
+  run.calls([&](int) {
+    run.see("y", f(run.randn({2, 4})));
+    run.see("seen", net->seen);
+  });
+}
+
+/// Between two uses of the buffer its size, dtype and memory stay, but not its history.
+TRAP(State, BufferThatGetsAHistoryBetweenTwoUses) {
+  struct Growing : torch::nn::Module {
+    Tensor buffer, weight;
+    Growing() {
+      buffer = register_buffer("buffer", torch::ones({3}));
+      weight = register_parameter("weight", torch::full({3}, 0.5));
+    }
+    Tensor forward(Tensor x) {
+      Tensor before = x * buffer;
+      buffer.mul_(weight);
+      Tensor after = x * buffer;
+      buffer.detach_();
+      return after.requires_grad() ? before + 2 * after : before - after;
+    }
+  };
+  auto net = std::make_shared<Growing>();
+  run.watch(net);
+  auto f = run.compile(net);
+  run.calls([&](int) {
+    Tensor y = f(run.randn({3}));
+    run.see("y", y);
+    run.backward(y);
+  });
+}
+
 TRAP(State, HiddenCounter) {
   struct Counting : torch::nn::Module {
     int step = 0;

@@ -371,6 +371,48 @@ TEST(Shadow, explanationsAfterCutsAndResetsNameLiveSegments) {
   calls();
 }
 
+/// An operator that may draw, and was told not to, does not tie a segment to the generator's state.
+TEST(Shadow, onlyADropoutThatDropsIsADraw) {
+  auto borders = [](bool train) {
+    auto code = [=](const Tensor &x) {
+      Tensor y = torch::dropout(x, 0.5, train).relu();
+      torch::manual_seed(3);
+      return torch::dropout(y + 1, 0.5, train);
+    };
+    auto fast = graphopt::compile(code);
+    for (int i = 0; i < 4; ++i) {
+      Tensor x = torch::randn({5});
+      torch::manual_seed(i);
+      Tensor y = code(x);
+      torch::manual_seed(i);
+      EXPECT_TRUE(torch::equal(fast(x), y)) << i;
+    }
+    return fast.explain().shadow.borders;
+  };
+  EXPECT_EQ(borders(false), 0u);
+  EXPECT_GT(borders(true), 0u);
+}
+
+/// Which segment comes first is guessed from the call before.
+TEST(Shadow, callsThatBeginInTurnsAreNoDivergences) {
+  int call = 0;
+  auto code = [](int call, const Tensor &x) {
+    Tensor y = call % 2 ? torch::tanh(x) : torch::sigmoid(x);
+    double first = y[0].item<double>();
+    return call % 3 ? y * first : torch::relu(y) + first;
+  };
+  auto fast = graphopt::compile([&](const Tensor &x) { return code(call, x); });
+  uint64_t recordings = 0;
+  for (call = 0; call < 24; ++call) {
+    Tensor x = torch::randn({5});
+    ASSERT_TRUE(torch::equal(fast(x), code(call, x))) << call << fast.explain();
+    if (call == 11)
+      recordings = fast.explain().shadow.recordings;
+  }
+  EXPECT_EQ(fast.explain().shadow.recordings, recordings) << fast.explain();
+  EXPECT_EQ(fast.explain().shadow.divergences, 0u) << fast.explain();
+}
+
 TEST(Shadow, thisProcessCanBeCaptured) { EXPECT_EQ(graphopt::capture::selfTest(), std::nullopt); }
 
 } // namespace
