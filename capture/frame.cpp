@@ -222,6 +222,8 @@ void Frame::release(ValueId value) {
   active_->tensors[value] = at::Tensor();
 }
 
+/// Live-ins that are kept stay under watch, also after the call: a report about one that is not bound is
+/// dropped.
 void Frame::leave() {
   derivation_.reset();
   written_.clear();

@@ -264,8 +264,8 @@ std::vector<FamilyId> GraphBuilder::markHiddenWrites(ir::Op *op, const TraceCall
 void GraphBuilder::addOp(const TraceCall &call, const std::string &name) {
   ir::Op *op = capture_.graph.append(capture_.graph.body(), ir::Op::Kind::Call, call.name,
                                      operandsOf(call.operands), call.attrs);
-  for (ValueId id : call.results)
-    values_[id] = capture_.graph.addResult(op, name, trace_.values[id].type);
+  for (ValueId id : call.results) // whose sizes nobody asks the trace for any more
+    values_[id] = capture_.graph.addResult(op, name, std::move(trace_.values[id].type));
   op->state = call.isSynthetic ? lastState_ : stateOf(call);
   ++capture_.stats.operators;
   ir::Effects effects = ir::effectsOf(*op, nullptr);
