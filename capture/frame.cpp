@@ -91,9 +91,7 @@ void Frame::trimActivations() {
   for (const auto &[node, activation] : activations_)
     activation->follower = nullptr;
   std::erase_if(activations_, [&](const auto &entry) {
-    const SegmentPtr &node = entry.second->node;
-    bool wasNeverTakenIn = node.use_count() == 1; // derived in part, then left
-    return node->isRetired || wasNeverTakenIn || entry.second->lastUse + kKeptActivations < visits_;
+    return entry.second->isRetired() || entry.second->lastUse + kKeptActivations < visits_;
   });
 }
 
@@ -194,7 +192,7 @@ void Frame::enter(Activation &activation) {
 /// Until it is, nothing is pending.
 void Frame::expectSegment() {
   Activation *likely = guess_ ? *guess_ : nullptr;
-  if (!likely || likely->node->isRetired)
+  if (!likely || likely->isRetired())
     return;
   likely->lastUse = ++visits_;
   enter(*likely);
@@ -225,7 +223,6 @@ void Frame::release(ValueId value) {
 /// Live-ins that are kept stay under watch, also after the call: a report about one that is not bound is
 /// dropped.
 void Frame::leave() {
-  derivation_.reset();
   written_.clear();
   for (ValueId value : fresh_)
     release(value);

@@ -169,6 +169,14 @@ public:
 
 private:
   enum class State : uint8_t { Idle, Start, Shadow, Record };
+  /// Of a segment that follows the calls: frame_derive.cpp.
+  struct Derivation {
+    Template from;
+    std::vector<std::vector<uint32_t>> users; ///< by value: rows that take it
+    bool isOther = false;                     ///< in this visit something differed from the last
+    bool hasOtherSizes = false;               ///< of a tensor that it takes
+  };
+  Derivation *deriving() const;
   /// A segment with this frame's placeholders for its values. Kept between visits.
   struct Activation {
     SegmentPtr node;
@@ -177,7 +185,9 @@ private:
     std::vector<at::Tensor> tensors;                           // by value: live-ins of this visit
     std::vector<KeptTensor> kept; // by place among the live-ins: those held from visit to visit; and one more
     std::vector<int64_t> shifts;  // by root: its offset, minus that recorded
-    Activation *follower = nullptr; // entered after it the last time
+    Activation *follower = nullptr;         // entered after it the last time
+    std::unique_ptr<Derivation> derivation; // null: it is one of the graph's
+    bool isRetired() const { return (derivation ? derivation->from.base : node)->isRetired; }
     uint64_t lastUse = 0;
   };
 
@@ -253,12 +263,16 @@ private:
                     torch::jit::Stack *stack);
   bool tryTemplatesLike(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
                         torch::jit::Stack *stack);
+  bool tryKnownSizes(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
+                     torch::jit::Stack *stack);
   bool deriveNext(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
                   torch::jit::Stack *stack);
   bool deriveRow(const OperatorFacts &facts, c10::DispatchKeySet keys, const torch::jit::Stack &stack);
   bool deriveResultsOf(size_t row);
-  bool bindVarying(ValueId value, c10::TensorImpl &tensor);
-  void beginDeriving(Template from, size_t rows);
+  void setMetadata(Activation &activation, ValueId id, Metadata metadata, size_t row);
+  bool bindVarying(ValueId value, c10::TensorImpl &tensor, bool &isOther);
+  Activation &followerOf(Template from);
+  void adoptPrefix(Activation &derived, size_t rows);
   SegmentPtr finishDeriving();
   friend struct DerivingSink;
 
@@ -295,11 +309,6 @@ private:
   SettingsProbe settings_;
   RandomWatch random_;
   std::unique_ptr<SegmentRecorder> recorder_;
-  struct Derivation {
-    Template from;
-    std::vector<uint8_t> isOther; ///< by value: other sizes, strides or offset than the template's
-  };
-  std::unique_ptr<Derivation> derivation_; // the active segment is being derived, row by row
   std::string recordReason_;
   SegmentPtr previous_; // segment visited before, in this call
   const void *threadToken_ = nullptr;

@@ -111,8 +111,10 @@ bool Frame::tryAlternatives(const c10::OperatorHandle &op, const OperatorFacts &
 /// The call is not that of the expected row, or the row is yet to be derived.
 bool Frame::goOn(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
                  torch::jit::Stack *stack) {
-  bool goesOn = derivation_ ? deriveNext(op, facts, keys, stack) : tryAlternatives(op, facts, keys, stack);
-  return goesOn || tryTemplatesLike(op, facts, keys, stack);
+  if (!deriving())
+    return tryAlternatives(op, facts, keys, stack) || tryTemplatesLike(op, facts, keys, stack);
+  return tryKnownSizes(op, facts, keys, stack) || deriveNext(op, facts, keys, stack) ||
+         tryTemplatesLike(op, facts, keys, stack);
 }
 
 // ---- out of it
@@ -231,9 +233,9 @@ bool Frame::settle(const std::string &border) {
     return closeRecording(border);
   if (state_ != State::Shadow)
     return false;
-  if (derivation_)
+  bool isDerived = deriving() && matched_ == active_->node->segment.size();
+  if (deriving() && !isDerived)
     active_->node->segment.settle();
-  bool isDerived = derivation_ && matched_ == active_->node->segment.size();
   visit(isDerived ? finishDeriving()
                   : endedAt(active_->node, matched_, border.empty() ? "the call ended" : border));
   guess_ = &active_->follower;
@@ -267,9 +269,9 @@ void Frame::diverge(const c10::OperatorHandle &op, const OperatorFacts &facts, c
     slowCall(op, facts, keys, stack);
     return;
   }
-  if (derivation_)
+  if (deriving())
     node->segment.settle();
-  bool isBranch = segment.rows[rows].op != &op.operator_name();
+  bool isBranch = &segment.infos[rows].op->operator_name() != &op.operator_name();
   std::string reason = whyDifferent(facts, keys, *stack);
   ++counters_.divergences;
   host_.onDivergence(node, rows, reason);

@@ -1,6 +1,10 @@
 // Other sizes and integers than those recorded. A call that differs from a recorded segment only in what may
-// vary is put off as any other: a segment for its sizes is worked out from the recorded one, row by row, as
-// the operators come, and is found like a recorded one by the next call of these sizes.
+// vary is put off as any other, against a copy of that segment which belongs to the frame and follows the
+// calls: where an operand's sizes or an integer are others than at the last call, the row is *stale*, and its
+// results are worked out again when its operator comes. All other rows are matched the fast way, so a
+// position that moves costs a few rows, and new sizes cost most of them, once.
+//
+// A stale row has no operator in its Row, which the fast way therefore never takes.
 #include "capture/dim_marks.h"
 #include "capture/frame.h"
 #include "capture/shapes.h"
@@ -78,14 +82,15 @@ std::optional<Metadata> varied(const Template &from, ValueId id, const c10::Tens
 
 } // namespace
 
-/// Compares a call's words with a template's row, taking into the derived row what may vary.
+/// Compares a call's words with a derived row's, taking over what may vary.
 struct DerivingSink {
   Frame &frame;
   const Template &from;
   size_t row;
-  RowInfo &info; ///< the derived row
+  RowInfo &info;
+  bool isOther; ///< the results have to be worked out again
   size_t position = 0;
-  bool isOther = false, isOtherArgument = false;
+  bool isOtherArgument = false;
 
   bool word(Word word) { return info.words[position++] == word; }
   bool integer(Word value) {
@@ -105,82 +110,115 @@ struct DerivingSink {
   bool tensor(c10::TensorImpl &tensor) {
     Word word = info.words[position++];
     ValueId value = valueOf(word);
-    bool isOperand = word & kFirstUse ? frame.bindVarying(value, tensor) : frame.slots_[value].is(tensor);
-    isOther |= isOperand && frame.derivation_->isOther[value];
-    return isOperand;
+    return word & kFirstUse ? frame.bindVarying(value, tensor, isOther) : frame.slots_[value].is(tensor);
   }
 };
 
-bool Frame::bindVarying(ValueId value, c10::TensorImpl &tensor) {
-  const Template &from = derivation_->from;
-  SegmentValue &expected = active_->node->segment.values[value];
-  if (!sameLayout(expected.metadata, tensor)) {
-    std::optional<Metadata> metadata = varied(from, value, tensor, graph_.dynamic());
+Frame::Derivation *Frame::deriving() const { return active_ ? active_->derivation.get() : nullptr; }
+
+/// Metadata of a value of the active, derived segment: what was made with the old one goes, and rows from
+/// `row` on that use it are stale.
+void Frame::setMetadata(Activation &activation, ValueId id, Metadata metadata, size_t row) {
+  Segment &segment = activation.node->segment;
+  Metadata &known = segment.values[id].metadata;
+  if (known == metadata && known.offset == metadata.offset)
+    return;
+  known = std::move(metadata);
+  for (uint32_t user : activation.derivation->users[id])
+    if (user >= row)
+      segment.rows[user].op = nullptr;
+  if (segment.values[id].isLiveIn)
+    return;
+  activation.placeholders[id].reset();
+  activation.slots[id] = {};
+}
+
+bool Frame::bindVarying(ValueId value, c10::TensorImpl &tensor, bool &isOther) {
+  Derivation &derivation = *deriving();
+  if (!sameLayout(active_->node->segment.values[value].metadata, tensor)) {
+    std::optional<Metadata> metadata = varied(derivation.from, value, tensor, graph_.dynamic());
     if (!metadata)
       return false;
-    expected.metadata = std::move(*metadata);
-    derivation_->isOther[value] = true;
+    active_->kept[bound_].forget(); // it was kept with the old sizes
+    setMetadata(*active_, value, std::move(*metadata), matched_);
+    isOther = derivation.hasOtherSizes = true;
   }
   return bindAnew(value, tensor);
 }
 
-/// Makes a segment like the template, and enters it after `rows` rows of the active one.
-void Frame::beginDeriving(Template from, size_t rows) {
+/// This frame's segment that follows the calls, of the template's family.
+Frame::Activation &Frame::followerOf(Template from) {
+  for (auto &[node, activation] : activations_)
+    if (activation->derivation && activation->derivation->from.base == from.base) {
+      activation->derivation->from = std::move(from);
+      return *activation;
+    }
   auto node = std::make_shared<SegmentNode>();
   Segment &segment = node->segment = from.base->segment;
   node->isDerived = true;
-  derivation_ = std::make_unique<Derivation>();
-  derivation_->isOther.resize(segment.values.size());
-  if (rows > 0) {
-    const Segment &current = active_->node->segment;
-    std::copy_n(current.infos.begin(), rows, segment.infos.begin());
-    std::copy_n(current.values.begin(), current.valuesBefore(rows), segment.values.begin());
-  }
-  for (size_t i = 0; i < segment.size(); ++i) {
+  auto derivation = std::make_unique<Derivation>();
+  derivation->users.resize(segment.values.size());
+  for (uint32_t i = 0; i < segment.size(); ++i) {
     segment.rows[i].words = segment.infos[i].words.data();
     segment.rows[i].results = segment.infos[i].results.data();
+    for (const std::vector<ValueId> &ids : segment.infos[i].operands)
+      for (ValueId id : ids)
+        derivation->users[id].push_back(i);
   }
-  for (size_t id = 1; id < segment.valuesBefore(rows); ++id) {
-    const Metadata &now = segment.values[id].metadata, &then = from.base->segment.values[id].metadata;
-    derivation_->isOther[id] = !(now == then) || now.offset != then.offset;
-  }
-  derivation_->from = std::move(from);
-  if (rows == 0)
-    enter(activationOf(node));
-  else
-    moveTo(activationOf(node));
-  next_ = nullptr; // rows to come have the template's sizes: the fast way may not match them
+  derivation->from = std::move(from);
+  Activation &activation = activationOf(node);
+  activation.derivation = std::move(derivation);
+  return activation;
 }
 
+/// Makes the first rows and values of a derived segment those of the active one.
+void Frame::adoptPrefix(Activation &derived, size_t rows) {
+  const Segment &current = active_->node->segment;
+  Segment &segment = derived.node->segment;
+  for (size_t place = 0; place < bound_; ++place) {
+    ValueId id = segment.liveIns[place];
+    if (!(segment.values[id].metadata == current.values[id].metadata))
+      derived.kept[place].forget();
+  }
+  for (size_t id = 1; id < current.valuesBefore(rows); ++id)
+    setMetadata(derived, static_cast<ValueId>(id), current.values[id].metadata, rows);
+  for (size_t i = 0; i < rows; ++i) {
+    segment.rows[i].op = current.rows[i].op;
+    if (segment.infos[i].words == current.infos[i].words)
+      continue;
+    std::ranges::copy(current.infos[i].words, segment.infos[i].words.begin());
+    segment.infos[i].arguments = current.infos[i].arguments;
+  }
+}
+
+/// The results of a stale row.
 bool Frame::deriveResultsOf(size_t row) {
   RunningScope running(isRunning_);
-  const SegmentNode &base = *derivation_->from.base;
+  const SegmentNode &base = *deriving()->from.base;
   std::atomic<ShapeSource> &source = base.shapeSources[row];
   if (source == ShapeSource::Unknown)
     source = shapeSource(base.segment, row);
-  Segment &segment = active_->node->segment;
-  if (!deriveResults(source, base.segment, row, segment)) {
-    if (source == ShapeSource::None)
-      host_.onUnknownShape(base.segment.infos[row].facts->name);
+  std::optional<std::vector<DerivedResult>> results =
+      deriveResults(source, base.segment, row, active_->node->segment);
+  if (!results && source == ShapeSource::None)
+    host_.onUnknownShape(base.segment.infos[row].facts->name);
+  if (!results)
     return false;
-  }
-  for (size_t id = base.segment.valuesBefore(row); id < base.segment.valuesBefore(row + 1); ++id) {
-    const Metadata &now = segment.values[id].metadata, &then = base.segment.values[id].metadata;
-    derivation_->isOther[id] = !(now == then) || now.offset != then.offset;
-  }
+  for (DerivedResult &result : *results)
+    setMetadata(*active_, result.value, std::move(result.metadata), row + 1);
   return true;
 }
 
-/// The arguments of the next row. False: the row is as it was.
+/// The next row, against the call. False: what was bound for it is free again.
 bool Frame::deriveRow(const OperatorFacts &facts, c10::DispatchKeySet keys, const torch::jit::Stack &stack) {
-  const Template &from = derivation_->from;
-  const Segment &base = from.base->segment;
+  Derivation &derivation = *deriving();
   Segment &segment = active_->node->segment;
-  const size_t row = matched_;
-  if (!stateMatches(segment.rows[row], keys))
+  Row &row = segment.rows[matched_];
+  RowInfo &info = segment.infos[matched_];
+  if (!stateMatches(row, keys))
     return false;
-  RowInfo &info = segment.infos[row];
-  DerivingSink sink{*this, from, row, info};
+  derivation.from.varying = graph_.varyingOf(derivation.from.base);
+  DerivingSink sink{*this, derivation.from, matched_, info, /*isOther=*/row.op == nullptr};
   WordReader<DerivingSink> reader(sink);
   const c10::IValue *values = stack.data() + (stack.size() - facts.arguments.size());
   bool fits = true;
@@ -188,29 +226,37 @@ bool Frame::deriveRow(const OperatorFacts &facts, c10::DispatchKeySet keys, cons
     const ArgumentFacts &argument = facts.arguments[i];
     sink.isOtherArgument = false;
     fits = reader.boxed(values[i], argument.role != ArgumentFacts::Role::Attr, argument.isNumber);
-    if (fits && sink.isOtherArgument)
+    if (sink.isOtherArgument && argument.role == ArgumentFacts::Role::Attr)
       info.arguments[i] = values[i];
   }
-  if (fits && (!sink.isOther || deriveResultsOf(row)) && accept(segment.rows[row])) {
-    next_ = nullptr;
+  row.op = sink.isOther ? nullptr : row.op;
+  if (fits && sink.isOther && deriveResultsOf(matched_)) {
+    row.op = &info.op->operator_name();
+    derivation.isOther = true;
+  }
+  if (fits && row.op && accept(row))
     return true;
-  }
   undo();
-  info.words = base.infos[row].words;
-  info.arguments = base.infos[row].arguments;
-  segment.rows[row].words = info.words.data();
-  for (size_t id = base.valuesBefore(row); id < base.valuesBefore(row + 1); ++id) {
-    segment.values[id].metadata = base.values[id].metadata;
-    derivation_->isOther[id] = false;
-  }
   return false;
+}
+
+/// At the first difference from the last call: the sizes may be those of a segment of the graph, which costs
+/// less.
+bool Frame::tryKnownSizes(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
+                          torch::jit::Stack *stack) {
+  const Derivation &derivation = *deriving();
+  if (matched_ == 0 || derivation.isOther || derivation.from.varying->dims.empty())
+    return false;
+  active_->node->segment.settle();
+  return tryAlternatives(op, facts, keys, stack);
 }
 
 bool Frame::deriveNext(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
                        torch::jit::Stack *stack) {
   const Segment &segment = active_->node->segment;
   size_t row = matched_;
-  if (row == segment.size() || segment.rows[row].op != &op.operator_name() || !deriveRow(facts, keys, *stack))
+  if (row == segment.size() || &segment.infos[row].op->operator_name() != &op.operator_name() ||
+      !deriveRow(facts, keys, *stack))
     return false;
   giveBoxed(segment.rows[row], facts, *stack);
   return true;
@@ -221,9 +267,12 @@ bool Frame::tryTemplates(const c10::OperatorHandle &op, const OperatorFacts &fac
   for (Template &from : graph_.templates(&op.operator_name())) {
     if (!isOpen(from, graph_.dynamic()))
       continue;
-    beginDeriving(std::move(from), 0);
-    if (deriveNext(op, facts, keys, stack))
+    enter(followerOf(std::move(from)));
+    if (deriveNext(op, facts, keys, stack)) {
+      if (guess_)
+        *guess_ = active_;
       return true;
+    }
     leave();
   }
   return false;
@@ -237,32 +286,31 @@ bool Frame::tryTemplatesLike(const c10::OperatorHandle &op, const OperatorFacts 
   const size_t rows = matched_;
   if (rows == 0)
     return false;
-  std::unique_ptr<Derivation> before = std::move(derivation_);
-  const SegmentNode *tried = before ? before->from.base.get() : nullptr;
   for (Template &from : graph_.templatesLike(node->segment, rows, &op.operator_name())) {
-    if (!isOpen(from, graph_.dynamic()) || from.base.get() == tried)
+    bool isTried = first.derivation && first.derivation->from.base == from.base;
+    if (isTried || !isOpen(from, graph_.dynamic()))
       continue;
-    beginDeriving(std::move(from), rows);
+    Activation &other = followerOf(std::move(from));
+    adoptPrefix(other, rows);
+    moveTo(other);
     if (deriveNext(op, facts, keys, stack)) {
-      if (rows == node->segment.size() || node->segment.rows[rows].op != &op.operator_name())
+      if (rows == node->segment.size() ||
+          &node->segment.infos[rows].op->operator_name() != &op.operator_name())
         graph_.noteBranch(node, rows);
       return true;
     }
     moveTo(first);
   }
-  derivation_ = std::move(before);
-  if (derivation_)
-    next_ = nullptr;
   return false;
 }
 
-/// The derived segment, complete, as the graph has it.
+/// All rows of the derived segment were matched. The recorded one it stands for.
 SegmentPtr Frame::finishDeriving() {
-  const SegmentPtr &node = active_->node;
-  SegmentPtr known = graph_.insertDerived(node, derivation_->from.base);
-  counters_.derivations += known == node;
-  node->isRetired = known != node; // its placeholders go with this call
-  return known;
+  Derivation &derivation = *deriving();
+  counters_.derivations += std::exchange(derivation.isOther, false);
+  if (std::exchange(derivation.hasOtherSizes, false))
+    graph_.noteDerived(active_->node->segment, derivation.from.base);
+  return derivation.from.base;
 }
 
 } // namespace graphopt::capture

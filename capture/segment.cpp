@@ -104,29 +104,18 @@ bool sameValueStructure(const SegmentValue &a, const SegmentValue &b) {
   return true;
 }
 
-uint64_t structureOfRow(const Segment &segment, size_t i, uint64_t hash) {
-  const RowInfo &info = segment.infos[i];
-  hash = mix(hash, reinterpret_cast<uintptr_t>(segment.rows[i].op));
-  hash = mix(hash, segment.rows[i].keys);
-  hash = mix(hash, segment.rows[i].thread);
-  for (size_t w = 0; w < info.words.size(); ++w)
-    if (!isLate(info, w) && !isAmong(info.integers, w))
-      hash = mix(hash, info.words[w]);
-  for (size_t v = info.valuesBefore; v < segment.valuesBefore(i + 1); ++v)
-    hash = structureOf(segment.values[v], hash);
-  return hash;
-}
+enum class Of { All, Structure }; ///< Structure: without sizes and integers
 
-uint64_t hashOfRow(const Segment &segment, size_t i, uint64_t hash) {
+uint64_t hashOfRow(const Segment &segment, size_t i, uint64_t hash, Of what) {
   const RowInfo &info = segment.infos[i];
   hash = mix(hash, reinterpret_cast<uintptr_t>(segment.rows[i].op));
   hash = mix(hash, segment.rows[i].keys);
   hash = mix(hash, segment.rows[i].thread);
   for (size_t w = 0; w < info.words.size(); ++w)
-    if (!isLate(info, w))
+    if (!isLate(info, w) && (what == Of::All || !isAmong(info.integers, w)))
       hash = mix(hash, info.words[w]);
   for (size_t v = info.valuesBefore; v < segment.valuesBefore(i + 1); ++v)
-    hash = hashOf(segment.values[v].metadata, hash);
+    hash = what == Of::All ? hashOf(segment.values[v].metadata, hash) : structureOf(segment.values[v], hash);
   return hash;
 }
 
@@ -219,8 +208,8 @@ void Segment::settle() {
     rows[i].resultCount = static_cast<uint32_t>(info.results.size());
     rows[i].writesLiveIn = !info.armed.empty();
     writesLiveIns |= rows[i].writesLiveIn;
-    hash = hashOfRow(*this, i, hash);
-    structure = structureOfRow(*this, i, structure);
+    hash = hashOfRow(*this, i, hash, Of::All);
+    structure = hashOfRow(*this, i, structure, Of::Structure);
   }
 }
 

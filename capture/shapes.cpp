@@ -109,24 +109,23 @@ ShapeSource shapeSource(const Segment &segment, size_t row) {
   return agree(segment, info, *layouts, false) ? ShapeSource::MetaSizes : ShapeSource::None;
 }
 
-bool deriveResults(ShapeSource source, const Segment &base, size_t row, Segment &derived) {
+std::optional<std::vector<DerivedResult>> deriveResults(ShapeSource source, const Segment &base, size_t row,
+                                                        const Segment &derived) {
   const RowInfo &info = derived.infos[row];
   std::optional<ResultLayouts> layouts = layoutsBy(source, derived, row);
   const std::vector<ValueId> made = madeBy(info);
   if (!layouts || layouts->size() != made.size())
-    return false;
+    return std::nullopt;
   if (info.facts->base == kAttention && attentionKernel(base, row) != attentionKernel(derived, row))
-    return false;
-  std::vector<Metadata> results;
+    return std::nullopt;
+  std::vector<DerivedResult> results;
   for (size_t i = 0; i < made.size(); ++i) {
     std::optional<Metadata> result = completed((*layouts)[i], base.values[made[i]].metadata);
     if (!result)
-      return false;
-    results.push_back(std::move(*result));
+      return std::nullopt;
+    results.push_back({made[i], std::move(*result)});
   }
-  for (size_t i = 0; i < made.size(); ++i)
-    derived.values[made[i]].metadata = std::move(results[i]);
-  return true;
+  return results;
 }
 
 } // namespace graphopt::capture

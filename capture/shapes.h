@@ -29,9 +29,13 @@ std::optional<ResultLayouts> layoutsByMeta(const Segment &segment, size_t row);
 
 /// Finds the source that reproduces the row's recorded results.
 ShapeSource shapeSource(const Segment &segment, size_t row);
-/// Fills in the metadata of the results of `derived`'s row, which is `base`'s with other sizes or integers.
-/// False: nothing is known, and nothing was changed.
-bool deriveResults(ShapeSource source, const Segment &base, size_t row, Segment &derived);
+struct DerivedResult {
+  ValueId value = 0;
+  Metadata metadata;
+};
+/// The results of `derived`'s row, which is `base`'s with other sizes or integers. Nothing: nothing is known.
+std::optional<std::vector<DerivedResult>> deriveResults(ShapeSource source, const Segment &base, size_t row,
+                                                        const Segment &derived);
 
 /// Strides of a dense tensor of these sizes whose dims are ordered in memory as in `like`; nothing when
 /// `like` is not dense.

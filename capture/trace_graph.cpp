@@ -10,6 +10,8 @@ namespace {
 
 /// So many sizes of one structure are kept beside the recorded ones; the least used go first.
 constexpr size_t kKeptDerived = 16;
+/// A size that comes again within so many others is worth keeping.
+constexpr size_t kRecentSizes = 256;
 
 uint64_t structureAfter(const Segment &segment, size_t rows) {
   return rows == segment.size() ? segment.structure : segment.infos[rows].prefixStructure;
@@ -33,6 +35,14 @@ std::string nameOf(const Segment &segment, ValueId id) {
 }
 
 } // namespace
+
+uint64_t sizesOf(const Segment &segment) {
+  uint64_t hash = 0;
+  for (ValueId id : segment.liveIns)
+    for (int64_t size : segment.values[id].metadata.sizes)
+      hash = (hash ^ static_cast<uint64_t>(size)) * 0x9e3779b97f4a7c15ull + (hash >> 29);
+  return hash;
+}
 
 std::vector<SegmentPtr> TraceGraph::startingWith(const void *op, const SegmentNode *after) const {
   std::shared_lock lock(mutex_);
@@ -99,17 +109,24 @@ SegmentPtr TraceGraph::add(Segment segment, bool isCut, std::string reason) {
   node->segment.number = numbers_++;
   node->isCut = isCut;
   node->reason = std::move(reason);
-  node->shapeSources = std::make_unique<std::atomic<ShapeSource>[]>(node->segment.size());
-  join(node);
   same.push_back(node);
   all_.push_back(node);
+  return node;
+}
+
+SegmentPtr TraceGraph::addRecorded(Segment segment, bool isCut, std::string reason) {
+  SegmentPtr node = add(std::move(segment), isCut, std::move(reason));
+  if (node->family)
+    return node;
+  node->shapeSources = std::make_unique<std::atomic<ShapeSource>[]>(node->segment.size());
+  join(node);
   return node;
 }
 
 /// Finds the node's family, and what the node shows to vary in it.
 void TraceGraph::join(const SegmentPtr &node) {
   for (const SegmentPtr &other : starts_[node->segment.rows[0].op]) {
-    if (other->isDerived || other->segment.size() != node->segment.size() ||
+    if (other == node || other->isDerived || other->segment.size() != node->segment.size() ||
         !sameStructure(other->segment, node->segment, node->segment.size()))
       continue;
     node->family = other->family;
@@ -141,6 +158,11 @@ void TraceGraph::noteVarying(Family &family, const Segment &a, const Segment &b)
   family.varying = std::move(varying);
 }
 
+std::shared_ptr<const Varying> TraceGraph::varyingOf(const SegmentPtr &recorded) const {
+  std::shared_lock lock(mutex_);
+  return recorded->family->varying;
+}
+
 std::vector<Template> TraceGraph::templates(const void *op) const {
   std::shared_lock lock(mutex_);
   std::vector<Template> found;
@@ -163,32 +185,36 @@ std::vector<Template> TraceGraph::templatesLike(const Segment &segment, size_t r
   return found;
 }
 
-SegmentPtr TraceGraph::insertDerived(const SegmentPtr &node, const SegmentPtr &base) {
+void TraceGraph::dropLeastUsed(Family &family) {
+  if (family.derived.size() <= kKeptDerived)
+    return;
+  remove(*std::min_element(family.derived.begin(), family.derived.end(),
+                           [](const auto &a, const auto &b) { return a->lastVisit < b->lastVisit; }));
+  ++generation_;
+}
+
+void TraceGraph::noteDerived(const Segment &derived, const SegmentPtr &base) {
   std::unique_lock lock(mutex_);
-  std::vector<SegmentPtr> &same = starts_[node->segment.rows[0].op];
-  for (const SegmentPtr &other : same)
-    if (other->segment.size() == node->segment.size() &&
-        samePrefix(other->segment, node->segment, node->segment.size()))
-      return other;
-  node->segment.number = numbers_++;
+  if (base->isRetired)
+    return;
+  Family &family = *base->family;
+  const uint64_t sizes = sizesOf(derived);
+  if (std::find(family.recentSizes.begin(), family.recentSizes.end(), sizes) == family.recentSizes.end()) {
+    family.recentSizes.push_back(sizes);
+    if (family.recentSizes.size() > kRecentSizes)
+      family.recentSizes.pop_front();
+    return;
+  }
+  SegmentPtr node =
+      add(derived, false, fmt::format("other sizes or integers than segment {}", base->segment.number));
+  if (node->family) // an equal one was there
+    return;
   node->family = base->family;
   node->isDerived = true;
   node->derivedFrom = base->segment.number;
   node->lastVisit = visits_;
-  ++node->family->derivations;
-  node->reason = fmt::format("other sizes or integers than segment {}", base->segment.number);
-  same.push_back(node);
-  all_.push_back(node);
-  std::vector<SegmentPtr> &derived = node->family->derived;
-  derived.push_back(node);
-  if (derived.size() > kKeptDerived) {
-    SegmentPtr oldest = *std::min_element(derived.begin(), derived.end(), [](const auto &a, const auto &b) {
-      return a->lastVisit < b->lastVisit;
-    });
-    remove(oldest);
-    ++generation_;
-  }
-  return node;
+  family.derived.push_back(node);
+  dropLeastUsed(family);
 }
 
 std::vector<std::string> TraceGraph::takeNews() {
@@ -206,10 +232,10 @@ std::vector<SegmentPtr> TraceGraph::insert(Segment segment, std::string reason) 
           sameStructure(node->segment, segment, node->segment.size()))
         rows = node->segment.size();
     if (rows == 0) {
-      pieces.push_back(add(std::move(segment), false, reason));
+      pieces.push_back(addRecorded(std::move(segment), false, reason));
       break;
     }
-    pieces.push_back(add(slice(segment, 0, rows), true, reason));
+    pieces.push_back(addRecorded(slice(segment, 0, rows), true, reason));
     segment = slice(segment, rows, segment.size());
   }
   return pieces;
@@ -232,11 +258,11 @@ void TraceGraph::cutAll(const SegmentPtr &through, size_t rows) {
   for (const SegmentPtr &node : starts_[through->segment.rows[0].op])
     if (node->segment.size() > rows && sameStructure(node->segment, through->segment, rows))
       cut.push_back(node);
-  add(slice(through->segment, 0, rows), true, kReason);
+  addRecorded(slice(through->segment, 0, rows), true, kReason);
   for (const SegmentPtr &node : cut) {
     remove(node);
-    add(slice(node->segment, 0, rows), true, kReason);
-    add(slice(node->segment, rows, node->segment.size()), false, node->reason);
+    addRecorded(slice(node->segment, 0, rows), true, kReason);
+    addRecorded(slice(node->segment, rows, node->segment.size()), false, node->reason);
   }
   ++generation_;
 }

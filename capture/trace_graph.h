@@ -10,6 +10,7 @@
 #include <graphopt/options.h>
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -41,13 +42,13 @@ using SegmentPtr = std::shared_ptr<SegmentNode>;
 struct Family {
   std::shared_ptr<const Varying> varying = std::make_shared<Varying>();
   std::vector<SegmentPtr> derived;
-  uint64_t derivations = 0;
+  std::deque<uint64_t> recentSizes; ///< hashes
 };
 
 struct SegmentNode {
   Segment segment;
   std::shared_ptr<Family> family;
-  bool isDerived = false;
+  bool isDerived = false;                                   ///< worked out from a recorded one
   int derivedFrom = -1;                                     ///< number of the recorded one
   std::unique_ptr<std::atomic<ShapeSource>[]> shapeSources; ///< of a recorded one, by row: found when needed
   std::atomic<uint64_t> lastVisit{0};
@@ -65,6 +66,9 @@ struct Template {
   std::shared_ptr<const Varying> varying;
 };
 
+/// Sizes of the tensors that a segment takes, as one number.
+uint64_t sizesOf(const Segment &segment);
+
 class TraceGraph {
 public:
   /// At most `starts` recordings that begin at one point (after one segment, with one operator), and so many
@@ -78,13 +82,15 @@ public:
   std::vector<SegmentPtr> alternatives(const SegmentPtr &segment, size_t rows) const;
   /// The segment that the first rows of another are; null when there is none.
   SegmentPtr exactly(const SegmentPtr &segment, size_t rows) const;
+  std::shared_ptr<const Varying> varyingOf(const SegmentPtr &recorded) const;
   /// Of each family whose segments begin with the operator, one.
   std::vector<Template> templates(const void *op) const;
   /// Of each family that has the segment's first rows but for sizes and integers, and then a call of the
   /// operator, one.
   std::vector<Template> templatesLike(const Segment &segment, size_t rows, const void *op) const;
-  /// Takes in a segment derived from another. The same, or the equal one that was there.
-  SegmentPtr insertDerived(const SegmentPtr &node, const SegmentPtr &base);
+  /// A segment of other sizes was derived from a recorded one. Those that come a second time are taken in, so
+  /// that calls find them as they find recorded ones.
+  void noteDerived(const Segment &derived, const SegmentPtr &base);
   Dynamic dynamic() const { return dynamic_; }
   /// Whether one more segment may be recorded that begins with the operator, after `after`. Counts it.
   bool mayRecord(const SegmentNode *after, const void *op);
@@ -106,7 +112,9 @@ public:
 
 private:
   SegmentPtr add(Segment segment, bool isCut, std::string reason);
+  SegmentPtr addRecorded(Segment segment, bool isCut, std::string reason);
   void join(const SegmentPtr &node);
+  void dropLeastUsed(Family &family);
   void noteVarying(Family &family, const Segment &a, const Segment &b);
   void cutAll(const SegmentPtr &through, size_t rows);
   void remove(const SegmentPtr &node);
