@@ -65,8 +65,8 @@ public:
 Metadata metadataOf(const at::Tensor &tensor) {
   const c10::TensorImpl &impl = *tensor.unsafeGetTensorImpl();
   Metadata metadata;
-  metadata.sizes = {impl.sizes().begin(), impl.sizes().end()};
-  metadata.strides = {impl.strides().begin(), impl.strides().end()};
+  metadata.sizes.assign(impl.sizes().begin(), impl.sizes().end());
+  metadata.strides.assign(impl.strides().begin(), impl.strides().end());
   metadata.offset = impl.storage_offset();
   metadata.dtype = impl.dtype();
   metadata.device = impl.device();
@@ -138,7 +138,7 @@ c10::intrusive_ptr<Placeholder> Placeholder::make(const Metadata &metadata, Valu
                                      : c10::VariableVersion(c10::VariableVersion::DISABLED));
   made->set_sizes_and_strides(metadata.sizes, metadata.strides);
   made->set_storage_offset(metadata.offset);
-  if (metadata.isWrapped)
+  if (metadata.isWrapped) [[unlikely]]
     made->set_wrapped_number(true);
   if (metadata.requiresGrad) {
     at::Tensor tensor = tensorOf(*made);
@@ -201,7 +201,7 @@ bool Placeholder::holdsTrap() const {
 }
 
 bool Placeholder::hasOwnHistory() const {
-  const auto *meta = static_cast<const torch::autograd::AutogradMeta *>(autograd_meta());
+  const auto *meta = static_cast<const torch::autograd::AutogradMeta *>(autogradMeta(*this));
   if (!meta)
     return trap_ != nullptr;
   return !holdsTrap() || meta->requires_grad_ || !meta->hooks_.empty() || meta->grad_.defined();
@@ -211,8 +211,9 @@ void Placeholder::takeHistory(const at::Tensor &result) {
   if (hasOwnHistory())
     return;
   c10::TensorImpl &source = *result.unsafeGetTensorImpl();
-  if (!source.autograd_meta()) {
-    set_autograd_meta(nullptr);
+  if (!autogradMeta(source)) {
+    if (autogradMeta(*this))
+      set_autograd_meta(nullptr);
     return;
   }
   if (result.use_count() == 1) {
@@ -226,13 +227,21 @@ void Placeholder::takeHistory(const at::Tensor &result) {
     torch::autograd::impl::set_gradient_edge(self, torch::autograd::impl::gradient_edge(result));
 }
 
+/// Of a few dims: less than a call costs.
+static bool sameDims(c10::IntArrayRef a, c10::IntArrayRef b) {
+  bool same = a.size() == b.size();
+  for (size_t i = 0; same && i < a.size(); ++i)
+    same = a[i] == b[i];
+  return same;
+}
+
 /// Memory and geometry, unless the program installed memory of its own meanwhile (as deserialisers do).
 void Placeholder::takeMemory(const c10::TensorImpl &source) {
   if (storage_)
     return;
   storage_ = source.unsafe_storage();
   device_opt_ = source.device();
-  if (sizes() != source.sizes() || strides() != source.strides())
+  if (!sameDims(sizes(), source.sizes()) || !sameDims(strides(), source.strides()))
     set_sizes_and_strides(source.sizes(), source.strides());
   storage_offset_ = source.storage_offset();
   key_set_ = source.key_set();
