@@ -128,6 +128,13 @@ struct RecordingSink {
 
 SegmentRecorder::SegmentRecorder(PlaceholderOwner &owner, Namer namer, SettingsId settings)
     : owner_(owner), namer_(std::move(namer)), members_(1) {
+  // Rows and values are large: the first few dozen do not move.
+  constexpr size_t kExpectedRows = 64;
+  segment_.rows.reserve(kExpectedRows);
+  segment_.infos.reserve(kExpectedRows);
+  segment_.values.reserve(2 * kExpectedRows);
+  known_.reserve(2 * kExpectedRows);
+  families_.reserve(2 * kExpectedRows);
   segment_.values.resize(1);
   segment_.settings = settings;
 }
@@ -415,6 +422,11 @@ size_t SegmentRecorder::ownersOf(const c10::StorageImpl *storage) const {
 
 Segment SegmentRecorder::finish(std::string border) {
   segment_.border = std::move(border);
+  if (segment_.values.size() < segment_.values.capacity() / 2) { // it is kept for long
+    segment_.rows.shrink_to_fit();
+    segment_.infos.shrink_to_fit();
+    segment_.values.shrink_to_fit();
+  }
   segment_.settle();
   return std::move(segment_);
 }

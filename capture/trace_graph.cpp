@@ -104,8 +104,7 @@ SegmentPtr TraceGraph::add(Segment segment, bool isCut, std::string reason) {
     return node;
   }
   auto node = std::make_shared<SegmentNode>();
-  node->segment = std::move(segment);
-  node->segment.settle(); // the rows point into the infos
+  node->segment = std::move(segment); // settled; what its rows point to does not move
   node->segment.number = numbers_++;
   node->isCut = isCut;
   node->reason = std::move(reason);
