@@ -65,9 +65,7 @@ private:
 class Replay {
 public:
   explicit Replay(const SegmentRun &run)
-      : run_(run), segment_(run.node->segment), values_(segment_.values.size()) {
-    findLastUses();
-  }
+      : run_(run), segment_(run.node->segment), values_(segment_.values.size()) {}
 
   void row(size_t i) {
     const RowInfo &info = segment_.infos[i];
@@ -77,28 +75,13 @@ public:
       push(i, a);
     info.op->callBoxed(stack_);
     takeResults(i);
-    for (ValueId id : dying_[i])
+    for (ValueId id : info.dying)
       values_[id] = at::Tensor();
   }
 
 private:
   const at::Tensor &value(ValueId id) const {
     return segment_.values[id].isLiveIn ? run_.tensors[id] : values_[id];
-  }
-
-  void findLastUses() {
-    std::vector<size_t> last(values_.size(), run_.rows);
-    dying_.resize(run_.rows);
-    for (size_t i = 0; i < run_.rows; ++i) {
-      for (ValueId id : segment_.infos[i].results)
-        last[id] = i;
-      for (const auto &ids : segment_.infos[i].operands)
-        for (ValueId id : ids)
-          last[id] = i;
-    }
-    for (size_t id = 1; id < last.size(); ++id)
-      if (last[id] < run_.rows && !segment_.values[id].isLiveIn)
-        dying_[last[id]].push_back(static_cast<ValueId>(id));
   }
 
   void push(size_t row, size_t argument) {
@@ -155,7 +138,6 @@ private:
   const SegmentRun &run_;
   const Segment &segment_;
   std::vector<at::Tensor> values_;
-  std::vector<std::vector<ValueId>> dying_; // by row
   torch::jit::Stack stack_;
   StateScope state_;
 };

@@ -2,6 +2,7 @@
 #include "capture/segment.h"
 
 #include <algorithm>
+#include <limits>
 #include <unordered_map>
 
 namespace graphopt::capture {
@@ -190,7 +191,25 @@ private:
 
 } // namespace
 
+static void findLastUses(Segment &segment) {
+  constexpr size_t kNever = std::numeric_limits<size_t>::max();
+  std::vector<size_t> last(segment.values.size(), kNever);
+  for (size_t i = 0; i < segment.infos.size(); ++i) {
+    RowInfo &info = segment.infos[i];
+    info.dying.clear();
+    for (ValueId id : info.results)
+      last[id] = i;
+    for (const std::vector<ValueId> &ids : info.operands)
+      for (ValueId id : ids)
+        last[id] = i;
+  }
+  for (size_t id = 1; id < last.size(); ++id)
+    if (last[id] != kNever && !segment.values[id].isLiveIn)
+      segment.infos[last[id]].dying.push_back(static_cast<ValueId>(id));
+}
+
 void Segment::settle() {
+  findLastUses(*this);
   hash = structure = settings;
   writesLiveIns = false;
   for (ValueId id : liveIns)

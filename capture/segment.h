@@ -69,6 +69,7 @@ struct RowInfo {
   std::vector<LateScalar> integers;           ///< ints and bools that may vary once they were seen to
   std::vector<ValueId> written;               ///< operands written
   std::vector<ValueId> armed;                 ///< live-ins whose memory those writes change
+  std::vector<ValueId> dying;                 ///< values, no live-ins, that no later row takes
   size_t valuesBefore = 0;                    ///< values known before the row
   uint64_t prefixHash = 0;                    ///< of all rows before this one
   uint64_t prefixStructure = 0;               ///< the same without sizes and integers
