@@ -76,7 +76,8 @@ bool isAmong(const std::vector<LateScalar> &scalars, size_t word) {
 }
 bool isLate(const RowInfo &info, size_t word) { return isAmong(info.late, word); }
 
-/// Late scalars may differ between equal rows; `integersToo`: so may integers.
+/// Late scalars may differ between equal rows (whether one is late depends on its value: 0 is not);
+/// `integersToo`: so may integers.
 bool sameRow(const Segment &a, const Segment &b, size_t i, bool integersToo) {
   const Row &x = a.rows[i], &y = b.rows[i];
   const RowInfo &p = a.infos[i], &q = b.infos[i];
@@ -84,7 +85,8 @@ bool sameRow(const Segment &a, const Segment &b, size_t i, bool integersToo) {
       p.words.size() != q.words.size() || p.valuesBefore != q.valuesBefore)
     return false;
   for (size_t w = 0; w < p.words.size(); ++w)
-    if (p.words[w] != q.words[w] && !isLate(p, w) && !(integersToo && isAmong(p.integers, w)))
+    if (p.words[w] != q.words[w] && !(isLate(p, w) && isLate(q, w)) &&
+        !(integersToo && isAmong(p.integers, w)))
       return false;
   return true;
 }
