@@ -7,6 +7,10 @@ if(GRAPHOPT_SANITIZE)
   add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
   add_link_options(-fsanitize=address,undefined)
 endif()
+if(GRAPHOPT_SANITIZE_THREADS)
+  add_compile_options(-fsanitize=thread)
+  add_link_options(-fsanitize=thread)
+endif()
 
 # One precompiled header for every room and test that needs torch.
 add_library(graphopt_pch OBJECT ${CMAKE_SOURCE_DIR}/cmake/pch.cpp)
