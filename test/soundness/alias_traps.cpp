@@ -107,6 +107,7 @@ TRAP(Alias, WindowThatMovesInsideTheCall) {
 }
 
 TRAP(Alias, BlobOverAParameter) {
+  run.needsHost();
   Tensor w = run.randn({3}),
          blob = torch::from_blob(w.data_ptr<float>(), {3}); // another storage, the same memory
   run.watch("w", w);
@@ -121,6 +122,7 @@ TRAP(Alias, BlobOverAParameter) {
 }
 
 TRAP(Alias, PendingWriteThroughAView) {
+  run.needsHost();
   Tensor w = run.randn({4});
   run.watch("w", w);
   auto f = run.compile([w](Tensor x) {
@@ -134,6 +136,7 @@ TRAP(Alias, PendingWriteThroughAView) {
 }
 
 TRAP(Alias, ReadThroughAViewMadeInTheCall) {
+  run.needsHost();
   auto f = run.compile([](Tensor x) {
     Tensor y = x * 2, view = y.t().slice(0, 1);
     y.add_(1);

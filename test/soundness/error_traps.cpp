@@ -146,6 +146,7 @@ TRAP(Error, AlwaysOfTheOperator) {
 // Only the data shows it. The error comes from the operator or from a later one of the same call; it is
 // eager's.
 TRAP(Error, IndexOutOfRange) {
+  run.needsHost();
   run.mayThrow();
   auto f = run.compile([](Tensor x, Tensor index) { return x.index_select(0, index) * 2; });
   run.calls([&](int call) {
@@ -155,6 +156,7 @@ TRAP(Error, IndexOutOfRange) {
 }
 
 TRAP(Error, IndexOutOfRangeAfterWrites) {
+  run.needsHost();
   run.mayThrow();
   Tensor w = torch::zeros({3});
   run.watch("w", w);
@@ -172,6 +174,7 @@ TRAP(Error, IndexOutOfRangeAfterWrites) {
 }
 
 TRAP(Error, IndexOutOfRangeCaughtInside) {
+  run.needsHost();
   auto f = run.compile([](Tensor x, Tensor index) {
     Tensor y = x * 2;
     try {
@@ -190,6 +193,7 @@ TRAP(Error, IndexOutOfRangeCaughtInside) {
 // Documented: an error that only the data shows comes when the segment runs, which may be after the try
 // block. It is never lost.
 TRAP(Error, IndexOutOfRangeAfterTheTryBlock) {
+  run.needsHost();
   auto f = run.compile([](Tensor x, Tensor index) {
     Tensor y = x * 2;
     try {

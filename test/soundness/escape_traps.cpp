@@ -162,6 +162,7 @@ TRAP(Escape, ViewOfAnArgumentWrittenAfterTheCall) {
 }
 
 TRAP(Escape, WrittenInPlaceByLaterCalls) {
+  run.needsHost();
   auto kept = std::make_shared<Tensor>();
   auto f = run.compile([kept](Tensor x, bool isFirst) {
     if (isFirst) {

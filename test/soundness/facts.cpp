@@ -22,7 +22,7 @@ at::Tensor denseCopy(const at::Tensor &tensor) {
   at::Tensor plain = tensor.detach();
   if (plain.is_sparse())
     plain = plain.to_dense();
-  return plain.resolve_conj().resolve_neg().contiguous().clone();
+  return plain.resolve_conj().resolve_neg().contiguous().cpu().clone();
 }
 
 std::string stateText(const at::Tensor &tensor) {

@@ -25,6 +25,12 @@ Tensor bumpHidden(const Tensor &x) {
   return x * 2;
 }
 Tensor counted(const Tensor &x) { return x + static_cast<double>(++userState); }
+/// Writes x from its second call on.
+Tensor bumpLater(const Tensor &x) {
+  if (userState++ > 0)
+    x.detach().add_(1);
+  return x * 2;
+}
 Tensors halves(const Tensor &x) { return x.chunk(2); }
 int64_t countPositive(const Tensor &x) { return (x > 0).sum().item<int64_t>(); }
 Tensor scaledByGlobal(const Tensor &x) { return x * userScale; }
@@ -63,11 +69,20 @@ TORCH_LIBRARY(graphopt_traps, library) {
   library.def("positives(Tensor x) -> Tensor", &positives);
   library.def("positive_rows(Tensor x) -> Tensor[]", &positiveRows);
   library.def("via_pointer(Tensor x) -> Tensor");
+  const std::vector<at::Tag> promises{at::Tag::pt2_compliant_tag}; // and does not keep what it promises:
+  library.def("bump_tagged(Tensor x) -> Tensor", promises);
+  library.def("bump_later_tagged(Tensor x) -> Tensor", promises);
+  library.def("counted_tagged(Tensor x) -> Tensor", promises);
 }
 TORCH_LIBRARY_IMPL(graphopt_traps, CompositeImplicitAutograd, library) {
   library.impl("bump_declared", [](Tensor x) { return bumpDeclared(std::move(x)); });
 }
-TORCH_LIBRARY_IMPL(graphopt_traps, CPU, library) { library.impl("via_pointer", &viaPointer); }
+TORCH_LIBRARY_IMPL(graphopt_traps, CPU, library) {
+  library.impl("via_pointer", &viaPointer);
+  library.impl("bump_tagged", &bumpHidden);
+  library.impl("bump_later_tagged", &bumpLater);
+  library.impl("counted_tagged", &counted);
+}
 
 template <class Signature> auto userOperator(const char *name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
@@ -109,6 +124,63 @@ TRAP(Operator, OfAUserWithHiddenWrite) {
   run.calls([&](int) { run.see("y", f(run.in("x", run.randn({3})))); });
 }
 
+/// The tag promises that the schema says all. A write is seen while the operator is recorded, and it is never
+/// put off.
+TRAP(Operator, LiesAboutAWrite) {
+  auto f = run.compile([](Tensor x) {
+    static const auto op = userOperator<Tensor(const Tensor &)>("graphopt_traps::bump_tagged");
+    const at::NoGradGuard noGrad;
+    Tensor y = x * 2;
+    Tensor z = op.call(y) + op.call(x);
+    return Tensors{y + 1, z, x * 3};
+  });
+  run.calls([&](int) { run.see("y", f(run.in("x", run.randn({3})))); });
+}
+
+/// One that begins to write after it was recorded is found by the verify run, once.
+TRAP(Operator, LiesAboutALaterWrite) {
+  userState = 0;
+  auto f = run.compile([](Tensor x) {
+    static const auto op = userOperator<Tensor(const Tensor &)>("graphopt_traps::bump_later_tagged");
+    const at::NoGradGuard noGrad;
+    return op.call(x) + x.exp();
+  });
+  run.calls([&](int call) {
+    Tensor x = run.in("x", run.randn({3}));
+    try {
+      Tensor y = f(x);
+      if (call != 2) // where the verify run comes
+        run.see("y", y);
+    } catch (const Error &error) {
+      run.see("right", "");
+      if (!run.replays() || call != 2 || error.kind() != Error::Kind::User)
+        run.see("wrong", describe(error));
+      return;
+    }
+    run.see("right", "");
+  });
+}
+
+/// A counter inside of an operator cannot be turned back: the verify run finds it, and has counted once more.
+TRAP(Operator, LiesAboutAState) {
+  userState = 0;
+  auto f = run.compile([](Tensor x) {
+    static const auto op = userOperator<Tensor(const Tensor &)>("graphopt_traps::counted_tagged");
+    const at::NoGradGuard noGrad;
+    return op.call(x) * 2;
+  });
+  run.calls([&](int call) {
+    const int64_t before = userState;
+    try {
+      const float y = f(torch::zeros({1})).item<float>();
+      run.see("right", y == 2 * static_cast<float>(before + 1) && userState == before + 1);
+    } catch (const Error &error) {
+      run.see("right",
+              run.replays() && call == 2 && error.kind() == Error::Kind::User && userState == before + 2);
+    }
+  });
+}
+
 TRAP(Operator, OfAUserWithStateOfItsOwn) {
   userState = 0;
   auto f = run.compile([](Tensor x) {
@@ -144,6 +216,7 @@ TRAP(Operator, OfAUserThatReturnsANumber) {
 }
 
 TRAP(Operator, OfAUserOverPointers) {
+  run.needsHost();
   auto f = run.compile([](Tensor x) {
     static const auto op = userOperator<Tensor(const Tensor &)>("graphopt_traps::via_pointer");
     const at::NoGradGuard noGrad;

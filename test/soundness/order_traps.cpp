@@ -14,6 +14,7 @@ using Tensors = std::vector<Tensor>;
 } // namespace
 
 TRAP(Order, ManyWritesAndReadsOfOneTensor) {
+  run.needsHost();
   Tensor w = run.randn({4});
   run.watch("w", w);
   auto f = run.compile([w](Tensor x) {
@@ -71,6 +72,7 @@ TRAP(Order, SwapAndCopyAmongTensors) {
 }
 
 TRAP(Order, NormTwiceThenRead) {
+  run.needsHost();
   auto norm = std::make_shared<torch::nn::BatchNorm1dImpl>(3);
   run.watch(norm);
   auto f = run.compile([norm](Tensor x) {

@@ -369,6 +369,7 @@ TRAP(State, HiddenStateCarried) {
 }
 
 TRAP(State, HiddenStateUpdatedInPlaceLater) {
+  run.needsHost();
   auto hidden = std::make_shared<Tensor>();
   run.watch("hidden", [hidden] { return *hidden; });
   auto f = run.compile([hidden](Tensor x) {

@@ -128,6 +128,7 @@ TRAP(Thread, FirstCallOnAnotherThread) {
 }
 
 TRAP(Thread, ParallelForInHostCode) {
+  run.needsHost();
   auto f = run.compile([](Tensor x) {
     Tensor y = x * 2, out = torch::empty({64});
     const float *from = y.const_data_ptr<float>();
@@ -144,6 +145,7 @@ TRAP(Thread, ParallelForInHostCode) {
 // Documented: operators of another thread on a tensor that a call has not finished yet throw; the call that
 // hands it over has to read it first (data_ptr, item, ...), which settles it.
 TRAP(Thread, StartedInForwardReadsASettledTensor) {
+  run.needsHost();
   auto f = run.compile([](Tensor x) {
     Tensor y = x * 2;
     y.const_data_ptr<float>(); // settles it
@@ -241,6 +243,7 @@ TRAP(Thread, Pipeline) {
 }
 
 TRAP(Thread, CompiledOnAThreadInsideACall) {
+  run.needsHost();
   auto inner = run.compile([](Tensor x) { return x.exp() * 2; });
   auto f = run.compile([inner](Tensor x) {
     Tensor y = x * 2, z;
@@ -256,6 +259,7 @@ TRAP(Thread, CompiledOnAThreadInsideACall) {
 
 // Documented: another thread sees a tensor of the program without the writes that the call has not run yet.
 TRAP(Thread, OtherThreadReadsStateWithPendingWrite) {
+  run.needsHost();
   Tensor w = torch::zeros({1});
   run.watch("w", w);
   auto f = run.compile([w](Tensor x) {

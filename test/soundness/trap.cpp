@@ -46,6 +46,7 @@ private:
 
 void runInVariant(const Trap &trap, Trial &run) {
   const Switches switches;
+  const DeviceScope there;
   const c10::InferenceMode inference(run.variant() == Variant::Inference);
   const at::AutoGradMode grad(run.gradients());
   trap.body(run);
@@ -79,7 +80,10 @@ const char *nameOf(Variant variant) {
 Trial::Trial(const Mode *mode, Variant variant)
     : mode_(mode), variant_(variant), generator_(at::detail::createCPUGenerator(kSeed)) {}
 
-Tensor Trial::randn(at::IntArrayRef sizes) { return at::randn(sizes, generator_); }
+Tensor Trial::randn(at::IntArrayRef sizes) {
+  const Tensor values = at::randn(sizes, generator_, at::TensorOptions().device(at::kCPU));
+  return trapDevice().is_cpu() ? values : values.to(trapDevice());
+}
 
 void Trial::calls(const std::function<void(int)> &body, int count) {
   for (int i = 1; i <= count; ++i) {
@@ -154,6 +158,9 @@ void Trial::lookAround() {
   for (Fact &fact : relations(call_, all))
     facts_.push_back(std::move(fact));
   facts_.push_back({call_, "generator", "", at::detail::getDefaultCPUGenerator().get_state().clone()});
+  if (!trapDevice().is_cpu())
+    facts_.push_back({call_, "device generator", "",
+                      at::globalContext().defaultGenerator(trapDevice()).get_state().clone()});
   see("switches", ambientText());
   earlier_ = std::move(seen_);
   seen_.clear();
@@ -166,6 +173,7 @@ Trial::Totals Trial::totals() const {
     const Explanation explanation = explain();
     sum.failures += explanation.counters.failures;
     sum.matched += explanation.shadow.shadowedOperators;
+    sum.unverified += explanation.shadow.verifyUndecided + explanation.shadow.verifySkips;
     sum.news += explanation.shadow.recordings + explanation.shadow.divergences;
   }
   return sum;
@@ -178,6 +186,8 @@ std::vector<std::string> Trial::brokenPromises() const {
   const Totals sum = totals();
   if (sum.failures)
     broken.push_back(fmt::format("{} calls failed inside graphopt", sum.failures));
+  if (sum.unverified && trapDevice().is_cpu()) // elsewhere kernels may add in any order
+    broken.push_back(fmt::format("{} verify runs could not decide", sum.unverified));
   if (sum.matched == 0 && !unmatched_ && !mode_->options.disable)
     broken.push_back("no operator was matched: the trap has shown nothing");
   if (steady_ && sum.news > afterSecond_.news)
@@ -224,8 +234,11 @@ std::vector<std::string> spring(const Trap &trap, const Mode &mode) {
     runInVariant(trap, compiled);
     printFacts(trap, mode.name.c_str(), compiled);
     std::vector<std::string> here = differences(eager.facts(), compiled.facts());
-    if (std::string text = eager.surprise(); !text.empty())
+    if (std::string text = eager.surprise(); !text.empty()) {
+      if (!trapDevice().is_cpu()) // mixes devices, or has no kernel there
+        throw NotHere{text};
       here.push_back(std::move(text));
+    }
     for (std::string &text : compiled.brokenPromises())
       here.push_back(std::move(text));
     for (const std::string &text : here)

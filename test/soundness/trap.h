@@ -11,6 +11,7 @@
 // thread's switches. Every trap runs as four variants: seeded before each call, seeded once, without
 // gradients, and in inference mode.
 #pragma once
+#include "device.h"
 #include "facts.h"
 
 #include <graphopt/graphopt.h>
@@ -166,6 +167,11 @@ public:
   void expectSteady() { steady_ = true; }
   /// Errors are what the trap is about. Others say that the trap is wrong, and fail it.
   void mayThrow() { mayThrow_ = true; }
+  /// The program reads memory through pointers, or makes an error that another device does not survive.
+  void needsHost() const {
+    if (!trapDevice().is_cpu())
+      throw NotHere{"it needs memory of the host"};
+  }
   /// The trap itself says why its calls may run without being matched.
   void mayRunUnmatched() { unmatched_ = true; }
 
@@ -181,7 +187,7 @@ private:
     std::function<Tensor()> get;
   };
   struct Totals {
-    uint64_t failures = 0, matched = 0, news = 0;
+    uint64_t failures = 0, matched = 0, news = 0, unverified = 0;
   };
 
   const CompileOptions *options() const { return mode_ ? &mode_->options : nullptr; }
