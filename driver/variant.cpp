@@ -6,6 +6,7 @@
 
 #include <graphopt/error.h>
 
+#include <algorithm>
 #include <chrono>
 
 namespace graphopt::driver {
@@ -49,7 +50,33 @@ std::vector<BorderInfo> bordersOf(const ir::Graph &graph) {
 Variant::Variant(capture::Capture capture, std::vector<WatchedModule> modules)
     : capture_(std::move(capture)), modules_(std::move(modules)), training_(flagsOf(modules_)) {
   capture_.result = {};
+  program_.emplace(capture_);
 }
+
+/// Inputs that no other call uses meanwhile.
+class Variant::Lent {
+public:
+  explicit Lent(const Variant &variant) : variant_(variant) {
+    const std::lock_guard lock(variant.mutex_);
+    if (variant.idle_.empty())
+      return;
+    inputs = std::move(variant.idle_.back());
+    variant.idle_.pop_back();
+  }
+  ~Lent() {
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (!variant_.isKept(variant_.sources_[i]))
+        inputs[i] = at::Tensor();
+    const std::lock_guard lock(variant_.mutex_);
+    variant_.idle_.push_back(std::move(inputs));
+  }
+  Lent(const Lent &) = delete;
+  Lent &operator=(const Lent &) = delete;
+  Inputs inputs;
+
+private:
+  const Variant &variant_;
+};
 
 Variant::Source Variant::sourceOf(const std::string &name) const {
   for (size_t i = 0; i < capture_.inputs.size(); ++i)
@@ -82,8 +109,12 @@ std::string Variant::trainingGuard(size_t module) const {
 }
 
 std::optional<MissInfo> Variant::check(const std::vector<c10::IValue> &args) const {
-  if (std::optional<capture::GuardMiss> miss = capture::checkGuards(capture_, args))
-    return MissInfo{.guard = miss->number, .text = std::move(miss->text), .actual = std::move(miss->actual)};
+  if (!program_->holds(args)) {
+    if (std::optional<capture::GuardMiss> miss = capture::checkGuards(capture_, args))
+      return MissInfo{
+          .guard = miss->number, .text = std::move(miss->text), .actual = std::move(miss->actual)};
+    program_->remember(args);
+  }
   for (size_t i = 0; i < modules_.size(); ++i)
     if (modules_[i].isTraining(modules_[i].module.get()) != training_[i])
       return MissInfo{.guard = static_cast<int>(capture_.graph.guards.size() + i),
@@ -99,17 +130,43 @@ std::string Variant::deadOutside() const {
   return "";
 }
 
-at::Tensor Variant::fetch(const Source &source, const std::vector<at::Tensor> &leaves) const {
-  return source.kind == Source::Kind::Argument ? leaves[source.index] : capture_.bound[source.index].get();
+/// Whether the variant holds the tensor from call to call.
+bool Variant::isKept(const Source &source) const {
+  return source.kind == Source::Kind::Bound && !capture_.bound[source.index].outside;
+}
+
+void Variant::fill(Inputs &inputs, const std::vector<c10::IValue> &args) const {
+  inputs.resize(sources_.size());
+  const bool areTensors = std::ranges::all_of(
+      args, [](const c10::IValue &arg) { return arg.isTensor() && arg.toTensor().defined(); });
+  std::vector<at::Tensor> leaves;
+  if (!areTensors)
+    for (const c10::IValue &arg : args)
+      capture::flatten(arg, leaves);
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    const Source &source = sources_[i];
+    if (source.kind == Source::Kind::Argument)
+      inputs[i] = areTensors ? args[source.index].toTensor() : leaves[source.index];
+    else if (!isKept(source) || !inputs[i].defined())
+      inputs[i] = capture_.bound[source.index].get();
+  }
+}
+
+std::vector<at::Tensor> Variant::inputs(const std::vector<c10::IValue> &args) const {
+  Inputs inputs;
+  fill(inputs, args);
+  return inputs;
 }
 
 c10::IValue Variant::run(const std::vector<c10::IValue> &args) const {
-  std::vector<at::Tensor> leaves, inputs;
-  for (const c10::IValue &arg : args)
-    capture::flatten(arg, leaves);
-  inputs.reserve(sources_.size());
-  for (const Source &source : sources_)
-    inputs.push_back(fetch(source, leaves));
+  Lent lent(*this);
+  fill(lent.inputs, args);
+  return runOn(lent.inputs);
+}
+
+std::string Variant::inputName(size_t input) const { return executor_->plan().inputs[input].name; }
+
+c10::IValue Variant::runOn(const std::vector<at::Tensor> &inputs) const {
   return capture::unflatten(capture_.output, executor_->run(inputs));
 }
 

@@ -2,6 +2,7 @@
 // from.
 #pragma once
 #include "capture/capture.h"
+#include "capture/guard_program.h"
 #include "passes/manager.h"
 #include "runtime/execute.h"
 
@@ -10,6 +11,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 namespace graphopt::driver {
@@ -34,6 +36,11 @@ public:
   std::string deadOutside() const;
   /// Runs the plan on arguments that passed check().
   c10::IValue run(const std::vector<c10::IValue> &args) const;
+  /// The plan's inputs at such a call, and their names.
+  std::vector<at::Tensor> inputs(const std::vector<c10::IValue> &args) const;
+  std::string inputName(size_t input) const;
+  /// Runs the plan on its inputs, or on others like them.
+  c10::IValue runOn(const std::vector<at::Tensor> &inputs) const;
 
   const capture::Capture &capture() const { return capture_; }
   /// The graph that runs; the captured one before compile().
@@ -50,9 +57,13 @@ private:
     Kind kind;
     size_t index; // of the arguments' tensor leaves, or of capture_.bound
   };
+  /// The plan's inputs, with the parameters and buffers always in place.
+  using Inputs = std::vector<at::Tensor>;
+  class Lent;
+  void fill(Inputs &inputs, const std::vector<c10::IValue> &args) const;
   std::string trainingGuard(size_t module) const;
   Source sourceOf(const std::string &name) const;
-  at::Tensor fetch(const Source &source, const std::vector<at::Tensor> &leaves) const;
+  bool isKept(const Source &source) const;
 
   capture::Capture capture_;
   std::vector<detail::WatchedModule> modules_;
@@ -61,6 +72,9 @@ private:
   std::unique_ptr<runtime::Executor> executor_;
   std::vector<Source> sources_; // of the plan's inputs, in order
   double compileMilliseconds_ = 0;
+  std::optional<capture::GuardProgram> program_;
+  mutable std::mutex mutex_; // guards the next
+  mutable std::vector<Inputs> idle_;
 };
 
 /// The host reads in a captured graph.
