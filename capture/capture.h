@@ -88,4 +88,13 @@ std::optional<GuardMiss> checkGuards(const Capture &capture, const std::vector<c
 /// Checked once at load.
 std::optional<std::string> selfTest();
 
+/// For tests: as long as it lives, selfTest() finds this trouble. Not to be used from several threads.
+class SelfTestTrouble {
+public:
+  explicit SelfTestTrouble(std::string trouble);
+  ~SelfTestTrouble();
+  SelfTestTrouble(const SelfTestTrouble &) = delete;
+  SelfTestTrouble &operator=(const SelfTestTrouble &) = delete;
+};
+
 } // namespace graphopt::capture

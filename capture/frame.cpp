@@ -192,7 +192,7 @@ void Frame::enter(Activation &activation) {
 /// Until it is, nothing is pending.
 void Frame::expectSegment() {
   Activation *likely = guess_ ? *guess_ : nullptr;
-  if (!likely || likely->isRetired())
+  if (!likely || likely->isRetired() || likely->node->isRefuted())
     return;
   likely->lastUse = ++visits_;
   enter(*likely);

@@ -247,6 +247,7 @@ private:
   std::vector<uint8_t> findWanted(bool &edgesTaken);
   void dropFilled(const std::vector<uint8_t> &wanted, bool edgesTaken);
   void leave();
+  void runEagerly(const SegmentPtr &node);
   void moveTo(Activation &other);
   std::vector<int64_t> offsetsNow() const;
   SegmentPtr endedAt(const SegmentPtr &node, size_t rows, const std::string &border);

@@ -8,6 +8,7 @@
 #include <graphopt/error.h>
 
 #include <algorithm>
+#include <bit>
 
 namespace graphopt::capture {
 namespace {
@@ -37,6 +38,27 @@ private:
   std::vector<at::Tensor> changed_;
 };
 
+/// Why a segment ends in front of an operator that could be put off.
+std::string whyEndedBefore(const SegmentNode &node, const std::string &op, const std::string &module) {
+  const std::string place = op + (module.empty() ? "" : " at " + module);
+  return node.isCut ? place + ": calls went different ways in front of it twice"
+                    : place + ": an earlier call ended in front of it";
+}
+
+/// What a call passed as it was recorded in `from` is nothing to note there, but something else in `to`.
+void keepLateScalars(const Segment &from, const Segment &to, size_t rows,
+                     std::vector<ScalarOverride> &scalars) {
+  for (size_t i = 0; i < rows; ++i)
+    for (const LateScalar &late : from.infos[i].late) {
+      const Word word = from.infos[i].words[late.word];
+      const bool isNoted = std::ranges::any_of(scalars, [&](const ScalarOverride &scalar) {
+        return scalar.row == i && scalar.argument == late.argument;
+      });
+      if (!isNoted && word != to.infos[i].words[late.word])
+        scalars.push_back({i, late.argument, std::bit_cast<double>(word)});
+    }
+}
+
 } // namespace
 
 // ---- into a segment
@@ -46,6 +68,10 @@ bool Frame::tryStarts(const c10::OperatorHandle &op, const OperatorFacts &facts,
   for (const SegmentPtr &node : graph_.startingWith(&op.operator_name(), previous_.get())) {
     enter(activationOf(node));
     if (matchBoxed(*next_, facts, keys, *stack)) {
+      if (node->isRefuted()) {
+        runEagerly(node);
+        return false;
+      }
       giveBoxed(node->segment.rows[0], facts, *stack);
       if (guess_)
         *guess_ = active_;
@@ -54,6 +80,17 @@ bool Frame::tryStarts(const c10::OperatorHandle &op, const OperatorFacts &facts,
     leave();
   }
   return false;
+}
+
+/// A segment that is not to be shadowed again begins: from here to the end of the call nothing is recorded.
+void Frame::runEagerly(const SegmentPtr &node) {
+  leave();
+  random_.forget();
+  if (isOverLimit_)
+    return;
+  isOverLimit_ = true;
+  ++counters_.overLimit;
+  host_.onOverLimit(graph_.refutationOf(*node));
 }
 
 /// Of all values, as bound in this visit.
@@ -66,8 +103,10 @@ std::vector<int64_t> Frame::offsetsNow() const {
 }
 
 /// Goes on in another segment that begins with the rows matched so far. Their placeholders come along: equal
-/// rows number their values alike, but may have been recorded at other offsets.
+/// rows number their values alike, but may have been recorded at other offsets and with other late scalars.
 void Frame::moveTo(Activation &other) {
+  keepLateScalars(active_->node->segment, other.node->segment, matched_, scalars_);
+  scalarsBefore_ = scalars_.size();
   size_t values = active_->node->segment.valuesBefore(matched_);
   for (size_t id = 1; id < values; ++id) {
     std::swap(active_->slots[id], other.slots[id]);
@@ -91,7 +130,7 @@ bool Frame::tryAlternatives(const c10::OperatorHandle &op, const OperatorFacts &
   const SegmentPtr node = first.node;
   const void *key = &op.operator_name();
   for (const SegmentPtr &other : graph_.alternatives(node, matched_)) {
-    if (other->segment.rows[matched_].op != key)
+    if (other->segment.rows[matched_].op != key || other->isRefuted())
       continue;
     moveTo(activationOf(other));
     const Row &row = *next_;
@@ -263,7 +302,7 @@ void Frame::diverge(const c10::OperatorHandle &op, const OperatorFacts &facts, c
   bool isOtherState = settings_.now() != segment.settings || !random_.isInStep();
   if (isEnd || isOtherState) {
     if (isEnd)
-      settle("");
+      breakGraph(whyEndedBefore(*node, facts.name, host_.currentModule()));
     else
       breakGraph("a process-wide switch or the generator's seed was changed");
     slowCall(op, facts, keys, stack);
@@ -282,9 +321,12 @@ void Frame::diverge(const c10::OperatorHandle &op, const OperatorFacts &facts, c
   if (isBranch)
     graph_.noteBranch(node, rows);
   SegmentPtr border = node->isRetired ? graph_.exactly(node, rows) : nullptr;
-  if (border || !mayRecord(segment.rows[0].op, reason)) {
-    if (border)
+  if (border || node->isRefuted() || !mayRecord(segment.rows[0].op, reason)) {
+    if (border) {
       visit(border);
+      ++counters_.borders;
+      host_.onBorder(whyEndedBefore(*border, facts.name, host_.currentModule()));
+    }
     slowCall(op, facts, keys, stack);
     return;
   }
@@ -352,6 +394,11 @@ bool Frame::closeRecording(const std::string &border) {
   for (const SegmentPtr &piece : pieces)
     visit(piece);
   host_.onRecorded(pieces, recordReason_);
+  for (size_t i = 1; i < pieces.size(); ++i) {
+    const RowInfo &info = pieces[i]->segment.infos[0];
+    ++counters_.borders;
+    host_.onBorder(whyEndedBefore(*pieces[i - 1], info.facts->name, info.module));
+  }
   return true;
 }
 

@@ -135,6 +135,8 @@ std::string Frame::whyNow(const OperatorFacts &facts, c10::DispatchKeySet keys, 
     return "it is outside of aten, where schemas need not say all: define it with at::Tag::pt2_compliant_tag "
            "when "
            "it reads and writes nothing but its arguments";
+  if (!facts.isTrusted && graph_.isLiar(facts))
+    return "a verify run has found that it reads or writes more than its arguments";
   if (hasGenerator(facts, stack))
     return "draws from a generator of its own, or takes an object";
   if (keys.has(c10::DispatchKey::AutocastCPU) && keys.has(c10::DispatchKey::AutocastCUDA))

@@ -156,6 +156,7 @@ Frame::Activation &Frame::followerOf(Template from) {
   auto node = std::make_shared<SegmentNode>();
   Segment &segment = node->segment = from.base->segment;
   node->isDerived = true;
+  node->verification = from.base->verification;
   auto derivation = std::make_unique<Derivation>();
   derivation->users.resize(segment.values.size());
   for (uint32_t i = 0; i < segment.size(); ++i) {
@@ -265,7 +266,7 @@ bool Frame::deriveNext(const c10::OperatorHandle &op, const OperatorFacts &facts
 bool Frame::tryTemplates(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
                          torch::jit::Stack *stack) {
   for (Template &from : graph_.templates(&op.operator_name())) {
-    if (!isOpen(from, graph_.dynamic()))
+    if (!isOpen(from, graph_.dynamic()) || from.base->isRefuted())
       continue;
     enter(followerOf(std::move(from)));
     if (deriveNext(op, facts, keys, stack)) {
@@ -288,7 +289,7 @@ bool Frame::tryTemplatesLike(const c10::OperatorHandle &op, const OperatorFacts 
     return false;
   for (Template &from : graph_.templatesLike(node->segment, rows, &op.operator_name())) {
     bool isTried = first.derivation && first.derivation->from.base == from.base;
-    if (isTried || !isOpen(from, graph_.dynamic()))
+    if (isTried || !isOpen(from, graph_.dynamic()) || from.base->isRefuted())
       continue;
     Activation &other = followerOf(std::move(from));
     adoptPrefix(other, rows);

@@ -8,6 +8,7 @@
 
 #include <graphopt/error.h>
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 
@@ -121,6 +122,28 @@ void answerFor(const at::Generator &generator) {
 }
 
 } // namespace
+
+GeneratorStates::GeneratorStates(const std::vector<c10::Device> &devices) {
+  auto add = [&](c10::Device device) {
+    const at::Generator &generator = at::globalContext().defaultGenerator(device);
+    copies_.emplace_back(generator, copyOf(generator));
+  };
+  add(c10::kCPU);
+  for (c10::Device device : devices)
+    if (device.is_cuda())
+      add(device);
+}
+
+void GeneratorStates::restore() const {
+  for (const auto &[generator, copy] : copies_) {
+    at::Generator target = generator;
+    setState(target, copy);
+  }
+}
+
+bool GeneratorStates::areCurrent() const {
+  return std::ranges::all_of(copies_, [](const auto &pair) { return sameState(pair.first, pair.second); });
+}
 
 bool RandomWatch::admits(c10::Device device) {
   const at::Generator &now = at::globalContext().defaultGenerator(device);

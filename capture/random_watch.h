@@ -5,8 +5,22 @@
 #include <c10/core/Device.h>
 
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace graphopt::capture {
+
+/// The states that the default generators of some devices are in, to be put back or compared.
+class GeneratorStates {
+public:
+  /// The CPU's and, of `devices`, those that have one.
+  explicit GeneratorStates(const std::vector<c10::Device> &devices);
+  void restore() const;
+  bool areCurrent() const;
+
+private:
+  std::vector<std::pair<at::Generator, at::Generator>> copies_; // the generator, a copy
+};
 
 class RandomWatch {
 public:

@@ -14,8 +14,9 @@ namespace {
 /// The thread's dispatch keys and autograd and autocast state, set by hand and given back.
 class StateScope {
 public:
-  StateScope()
-      : keys_(c10::impl::tls_local_dispatch_key_set()), autograd_(c10::AutogradState::get_tls_state()) {
+  explicit StateScope(bool keepsCasts)
+      : keepsCasts_(keepsCasts), keys_(c10::impl::tls_local_dispatch_key_set()),
+        autograd_(c10::AutogradState::get_tls_state()) {
     at::autocast::increment_nesting();
   }
   ~StateScope() {
@@ -42,7 +43,7 @@ private:
     if (!saved_)
       saved_ = {device, at::autocast::get_autocast_dtype(device), at::autocast::is_autocast_cache_enabled()};
     at::autocast::set_autocast_dtype(device, ThreadProbe::autocastDtype(row.thread));
-    at::autocast::set_autocast_cache_enabled(ThreadProbe::autocastCache(row.thread));
+    at::autocast::set_autocast_cache_enabled(keepsCasts_ && ThreadProbe::autocastCache(row.thread));
   }
   void restoreAutocast() {
     if (!saved_)
@@ -55,6 +56,7 @@ private:
     c10::ScalarType dtype;
     bool cache;
   };
+  const bool keepsCasts_;
   c10::impl::LocalDispatchKeySet keys_;
   c10::AutogradState autograd_;
   std::optional<Autocast> saved_;
@@ -64,8 +66,9 @@ private:
 
 class Replay {
 public:
-  explicit Replay(const SegmentRun &run)
-      : run_(run), segment_(run.node->segment), values_(segment_.values.size()) {}
+  Replay(const SegmentRun &run, const ReplayOptions &options)
+      : run_(run), segment_(run.node->segment), observer_(options.observer), values_(segment_.values.size()),
+        state_(options.keepsCasts) {}
 
   void row(size_t i) {
     const RowInfo &info = segment_.infos[i];
@@ -73,7 +76,11 @@ public:
     stack_.clear();
     for (size_t a = 0; a < info.arguments.size(); ++a)
       push(i, a);
+    if (observer_)
+      observer_->before(i, stack_);
     info.op->callBoxed(stack_);
+    if (observer_)
+      observer_->after(i, stack_);
     takeResults(i);
     for (ValueId id : info.dying)
       values_[id] = at::Tensor();
@@ -137,6 +144,7 @@ private:
 
   const SegmentRun &run_;
   const Segment &segment_;
+  RowObserver *const observer_;
   std::vector<at::Tensor> values_;
   torch::jit::Stack stack_;
   StateScope state_;
@@ -144,8 +152,8 @@ private:
 
 } // namespace
 
-void replayRows(const SegmentRun &run) {
-  Replay replay(run);
+void replayRows(const SegmentRun &run, const ReplayOptions &options) {
+  Replay replay(run, options);
   for (size_t i = 0; i < run.rows; ++i)
     replay.row(i);
 }

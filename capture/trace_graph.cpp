@@ -108,6 +108,10 @@ SegmentPtr TraceGraph::add(Segment segment, bool isCut, std::string reason) {
   node->segment.number = numbers_++;
   node->isCut = isCut;
   node->reason = std::move(reason);
+  if (hasLiar(node->segment)) { // recorded while the operator was found out
+    node->isRetired = true;
+    return node;
+  }
   same.push_back(node);
   all_.push_back(node);
   return node;
@@ -219,6 +223,35 @@ void TraceGraph::noteDerived(const Segment &derived, const SegmentPtr &base) {
 std::vector<std::string> TraceGraph::takeNews() {
   std::unique_lock lock(mutex_);
   return std::exchange(news_, {});
+}
+
+bool TraceGraph::hasLiar(const Segment &segment) const {
+  return !liars_.empty() && std::any_of(segment.infos.begin(), segment.infos.end(),
+                                        [&](const RowInfo &info) { return liars_.contains(info.facts); });
+}
+
+void TraceGraph::refute(const SegmentPtr &node, const OperatorFacts *liar, const std::string &reason) {
+  std::unique_lock lock(mutex_);
+  node->verification->refutation = reason;
+  node->verification->isRefuted = true;
+  if (!liar)
+    return;
+  liars_.insert(liar);
+  const std::vector<SegmentPtr> all = all_;
+  for (const SegmentPtr &other : all)
+    if (hasLiar(other->segment))
+      remove(other);
+  ++generation_;
+}
+
+bool TraceGraph::isLiar(const OperatorFacts &facts) const {
+  std::shared_lock lock(mutex_);
+  return liars_.contains(&facts);
+}
+
+std::string TraceGraph::refutationOf(const SegmentNode &node) const {
+  std::shared_lock lock(mutex_);
+  return node.verification->refutation;
 }
 
 std::vector<SegmentPtr> TraceGraph::insert(Segment segment, std::string reason) {

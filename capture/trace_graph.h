@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <shared_mutex>
 #include <unordered_map>
 
@@ -45,8 +46,16 @@ struct Family {
   std::deque<uint64_t> recentSizes; ///< hashes
 };
 
+/// What verify runs have shown; shared by a recorded segment and those derived from it.
+struct Verification {
+  std::atomic<size_t> rows{0};        ///< so many of its rows have been in one
+  std::atomic<bool> isRefuted{false}; ///< not to be shadowed again: see TraceGraph::refute
+  std::string refutation;             ///< guarded by the graph; set with isRefuted
+};
+
 struct SegmentNode {
   Segment segment;
+  std::shared_ptr<Verification> verification = std::make_shared<Verification>();
   std::shared_ptr<Family> family;
   bool isDerived = false;                                   ///< worked out from a recorded one
   int derivedFrom = -1;                                     ///< number of the recorded one
@@ -58,6 +67,7 @@ struct SegmentNode {
   std::atomic<bool> isRetired{false};           ///< was cut or forgotten: calls in flight finish with it
   std::map<const SegmentNode *, uint64_t> next; ///< guarded by the graph; null: the call ended
   std::string reason;                           ///< why it was recorded although others existed
+  bool isRefuted() const { return verification->isRefuted; }
 };
 
 /// A recorded segment, with what may differ from it.
@@ -105,7 +115,15 @@ public:
   /// What became dynamic since this was last asked, for people.
   std::vector<std::string> takeNews();
 
+  /// The segment is not what the program does, and is never shadowed again. With the operator that is to
+  /// blame: it is never put off again by calls of this graph, so that all segments with it are forgotten;
+  /// else operators of calls that begin like the segment run as they are.
+  void refute(const SegmentPtr &node, const OperatorFacts *liar, const std::string &reason);
+  /// Whether refute() named the operator, whatever was forgotten since.
+  bool isLiar(const OperatorFacts &facts) const;
+
   std::vector<SegmentPtr> segments() const;
+  std::string refutationOf(const SegmentNode &node) const;
   std::map<const SegmentNode *, uint64_t> successors(const SegmentNode *node) const;
   /// Changes when segments are cut or forgotten.
   uint64_t generation() const { return generation_; }
@@ -118,6 +136,7 @@ private:
   void noteVarying(Family &family, const Segment &a, const Segment &b);
   void cutAll(const SegmentPtr &through, size_t rows);
   void remove(const SegmentPtr &node);
+  bool hasLiar(const Segment &segment) const;
 
   const size_t maxStarts_, maxSegments_;
   const Dynamic dynamic_;
@@ -129,6 +148,7 @@ private:
   std::vector<std::string> news_;
   uint64_t visits_ = 0;
   std::map<const SegmentNode *, uint64_t> entries_; // successors of the call's beginning
+  std::set<const OperatorFacts *> liars_;
   std::atomic<uint64_t> generation_{0};
   int numbers_ = 0;
 };

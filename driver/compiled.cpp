@@ -74,8 +74,7 @@ void logVariant(const Variant &variant) {
     log(Channel::graph, "captured:\n" + ir::print(variant.capture().graph) +
                             (variant.compiled() ? "runs:\n" + ir::print(variant.graph()) : ""));
   if (logs(Channel::guards))
-    for (const std::string &guard : variant.describe().guards)
-      log(Channel::guards, guard);
+    log(Channel::guards, fmt::format("{}", fmt::join(variant.describe().guards, "\n")));
 }
 
 } // namespace
@@ -84,28 +83,26 @@ uint64_t compilations() { return compiledVariants; }
 
 CompiledCallable::CompiledCallable(const CompileOptions &options, const std::string &name)
     : options_(options), name_(options.name.empty() ? name : options.name) {
-  if (options_.disable)
+  if (options_.auditEvery == 0)
+    userError("auditEvery is the number of calls from one audited call to the next: 1 or more");
+  isEager_ = options_.disable;
+  if (isEager_)
     return;
-  if (options_.replay == Replay::audit)
-    userError(
-        "this version has no audit mode: use Replay::shadow, which checks every call, or Replay::trusted");
-  if (options_.replay == Replay::shadow)
-    beginShadowing();
+  if (const std::optional<std::string> trouble = capture::selfTest())
+    giveUp(*trouble);
+  else if (options_.replay != Replay::trusted)
+    shadow_ = std::make_unique<Shadow>(options_, name_);
 }
 
-/// In a process that cannot be captured, calls run as they are, which is said once.
-void CompiledCallable::beginShadowing() {
-  const std::optional<std::string> trouble = capture::selfTest();
-  if (!trouble) {
-    shadow_ = std::make_unique<Shadow>(options_, name_);
-    return;
-  }
-  const std::string reason = "this process cannot be captured: " + *trouble;
+/// In a process that cannot be captured.
+void CompiledCallable::giveUp(const std::string &trouble) {
+  const std::string reason = "this process cannot be captured: " + trouble;
   if (options_.strict)
     userError(reason);
   static std::once_flag said;
   std::call_once(said, [&] { fmt::print(stderr, "graphopt: compiled calls run eagerly: {}\n", reason); });
   eagerReasons_.push_back(reason);
+  isEager_ = true;
 }
 
 void CompiledCallable::shadow(capture::Program &program, const std::function<void()> &code,
@@ -115,8 +112,61 @@ void CompiledCallable::shadow(capture::Program &program, const std::function<voi
     shadow_->call(program, code, arguments);
     return;
   }
-  ++counters_.eagerRuns; // disabled, or beginShadowing() said why
+  ++counters_.eagerRuns; // disabled, or giveUp() said why
   code();
+}
+
+bool CompiledCallable::isAuditDue() const {
+  return options_.replay == Replay::audit && counters_.calls % options_.auditEvery == 0;
+}
+
+/// The program in shadow; `audit` hears of its error.
+c10::IValue CompiledCallable::runAudited(capture::Program &program, std::vector<c10::IValue> args,
+                                         Audit *audit) {
+  const StanceGuard recording(Stance::normal); // what is recorded for an audit is not the caller's business
+  c10::IValue result;
+  try {
+    shadow_->call(program, [&] { result = program.call(args); }, [&] { return args; });
+  } catch (const std::exception &error) {
+    if (audit)
+      noteAudit(audit->differenceFromError(error.what()));
+    throw;
+  }
+  return result;
+}
+
+c10::IValue CompiledCallable::audit(const Variant &variant, capture::Program &program,
+                                    std::vector<c10::IValue> args) {
+  ++counters_.audits;
+  std::optional<Audit> audit;
+  try {
+    audit.emplace(variant, args);
+  } catch (const std::exception &error) { // the call is still answered by the program itself
+    log(Channel::shadow, fmt::format("{}: an audit compares nothing: {}", name_, error.what()));
+  }
+  c10::IValue result = runAudited(program, std::move(args), audit ? &*audit : nullptr);
+  if (audit)
+    noteAudit(audit->difference(result));
+  return result;
+}
+
+void CompiledCallable::noteAudit(const std::string &difference) {
+  if (difference.empty())
+    return;
+  ++counters_.auditDifferences;
+  const std::string text = fmt::format("call {}: {}", counters_.calls.load(), difference);
+  {
+    std::unique_lock lock(mutex_);
+    auditDifferences_.push_back(text);
+  }
+  auditFailed_ = true;
+  const std::string all =
+      fmt::format("'{}': an audit found that skipping the host code is wrong, in {}; from now "
+                  "on calls run in shadow",
+                  name_, text);
+  if (options_.strict)
+    userError(all);
+  fmt::print(stderr, "graphopt: warning: {}\n", all);
 }
 
 void CompiledCallable::refuse(const std::string &reason) const {
@@ -197,14 +247,17 @@ c10::IValue CompiledCallable::replay(const Variant &variant, capture::Program &p
 c10::IValue CompiledCallable::call(capture::Program &program, std::vector<c10::IValue> args,
                                    const ModuleList &modules) {
   ++counters_.calls;
-  if (options_.disable)
+  if (isEager_)
     return runHost(program, std::move(args), "disabled by an option");
   if (currentStance() == Stance::forceEager)
     return runHost(program, std::move(args), "the stance forceEager");
   if (capture::isRecording())
     return runHost(program, std::move(args), "called by a program that was being recorded");
+  if (auditFailed_) // meanwhile
+    return runAudited(program, std::move(args), nullptr);
   if (const Lookup found = lookUp(args); found.hit)
-    return replay(*found.hit, program, std::move(args));
+    return isAuditDue() && found.hit->compiled() ? audit(*found.hit, program, std::move(args))
+                                                 : replay(*found.hit, program, std::move(args));
   if (const std::string reason = gradientReason(program, args); !reason.empty())
     refuse(reason);
   return record(program, std::move(args), modules);
@@ -272,10 +325,26 @@ void CompiledCallable::insert(capture::Capture capture, std::vector<detail::Watc
   variants_.push_back(std::move(variant));
 }
 
+std::string CompiledCallable::replayName() const {
+  if (options_.disable)
+    return "disabled";
+  if (isEager_)
+    return "eager";
+  switch (options_.replay) {
+  case Replay::shadow:
+    return "shadow";
+  case Replay::audit:
+    return auditFailed_ ? "shadow, since an audit found a difference" : "audit";
+  case Replay::trusted:
+    return "trusted";
+  }
+  return "";
+}
+
 Explanation CompiledCallable::explain() const {
   Explanation explanation;
   explanation.name = name_;
-  explanation.replay = options_.disable ? "disabled" : shadow_ ? "shadow" : "trusted";
+  explanation.replay = replayName();
   if (shadow_)
     shadow_->explain(explanation);
   explanation.counters = counters_.snapshot();
@@ -283,6 +352,7 @@ Explanation CompiledCallable::explain() const {
   for (const auto &variant : variants_)
     explanation.variants.push_back(variant->describe());
   explanation.misses = misses_;
+  explanation.auditDifferences = auditDifferences_;
   explanation.eagerReasons = eagerReasons_;
   explanation.refusal = refusal_;
   return explanation;
@@ -299,6 +369,7 @@ void CompiledCallable::reset() {
   std::unique_lock lock(mutex_);
   variants_.clear();
   refusal_.clear();
+  auditFailed_ = false;
 }
 
 } // namespace graphopt::driver

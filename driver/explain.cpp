@@ -37,11 +37,15 @@ void writeSegment(Out out, const SegmentInfo &segment) {
   if (!segment.reason.empty())
     fmt::format_to(out, "  {}: {}\n", segment.derivedFrom < 0 ? "recorded because" : "derived",
                    segment.reason);
+  if (!segment.eagerReason.empty())
+    fmt::format_to(out, "  runs eagerly: {}\n", segment.eagerReason);
   for (const auto &[next, count] : segment.next)
     if (next < 0)
       fmt::format_to(out, "  then the end of the call: {} times\n", count);
     else
       fmt::format_to(out, "  then segment {}: {} times\n", next, count);
+  for (const std::string &guard : segment.guards)
+    fmt::format_to(out, "  {}\n", guard);
 }
 
 void writeShadow(Out out, const Explanation &explanation) {
@@ -53,6 +57,14 @@ void writeShadow(Out out, const Explanation &explanation) {
   fmt::format_to(out, "operators: {} shadowed, {} recorded, {} run directly; {} results filled in\n",
                  counters.shadowedOperators, counters.recordedOperators, counters.directOperators,
                  counters.filled);
+  fmt::format_to(out, "verify runs {}: {} found a difference, {} undecided; {} skipped\n",
+                 counters.verifyRuns, counters.verifyDifferences, counters.verifyUndecided,
+                 counters.verifySkips);
+  if (counters.sampledOperators)
+    fmt::format_to(out, "host time: {} ns an operator, the program's own included\n",
+                   counters.sampledNanoseconds / counters.sampledOperators);
+  for (const std::string &text : explanation.verifyFindings)
+    fmt::format_to(out, "verify run: {}\n", text);
   for (const SegmentInfo &segment : explanation.segments)
     writeSegment(out, segment);
   if (counters.derivations)
@@ -69,27 +81,37 @@ void writeShadow(Out out, const Explanation &explanation) {
     fmt::format_to(out, "over the limit: {}\n", text);
 }
 
+/// What replays that skip the host code did.
+void writeTrusted(Out out, const Explanation &explanation) {
+  const CallCounters &counters = explanation.counters;
+  fmt::format_to(out, "calls {}, hits {}, captures {}, misses {}, eager runs {}, failed compiles {}\n",
+                 counters.calls, counters.hits, counters.captures, counters.misses, counters.eagerRuns,
+                 counters.failures);
+  if (counters.audits)
+    fmt::format_to(out, "audits {}, {} found a difference\n", counters.audits, counters.auditDifferences);
+  for (const std::string &text : explanation.auditDifferences)
+    fmt::format_to(out, "audit: {}\n", text);
+  if (!explanation.refusal.empty())
+    fmt::format_to(out, "refused: {}\n", explanation.refusal);
+  for (size_t i = 0; i < explanation.variants.size(); ++i)
+    writeVariant(out, i, explanation.variants[i]);
+  for (const MissInfo &miss : explanation.misses)
+    writeMiss(out, miss);
+  for (const std::string &reason : explanation.eagerReasons)
+    fmt::format_to(out, "eager run: {}\n", reason);
+}
+
 } // namespace
 
 std::string Explanation::text() const {
   std::string text;
   const Out out(text);
   fmt::format_to(out, "{}: replay {}\n", name, replay);
-  if (replay == "shadow") {
+  const bool isShadow = replay.starts_with("shadow");
+  if (isShadow || shadow.calls > 0)
     writeShadow(out, *this);
-    return text;
-  }
-  fmt::format_to(out, "calls {}, hits {}, captures {}, misses {}, eager runs {}, failed compiles {}\n",
-                 counters.calls, counters.hits, counters.captures, counters.misses, counters.eagerRuns,
-                 counters.failures);
-  if (!refusal.empty())
-    fmt::format_to(out, "refused: {}\n", refusal);
-  for (size_t i = 0; i < variants.size(); ++i)
-    writeVariant(out, i, variants[i]);
-  for (const MissInfo &miss : misses)
-    writeMiss(out, miss);
-  for (const std::string &reason : eagerReasons)
-    fmt::format_to(out, "eager run: {}\n", reason);
+  if (replay != "shadow")
+    writeTrusted(out, *this);
   return text;
 }
 

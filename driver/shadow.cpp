@@ -12,6 +12,8 @@
 #include <graphopt/scope.h>
 #include <graphopt/stance.h>
 
+#include <chrono>
+
 namespace graphopt::driver {
 namespace {
 
@@ -68,6 +70,52 @@ private:
   std::unordered_map<const c10::TensorImpl *, Known> known_;
 };
 
+/// Measures now and then what a call costs beside the runs of its segments.
+class HostClock {
+public:
+  void start() {
+    isOn_ = ++calls_ % kEvery == 0;
+    took_.reset();
+    spent_ = Clock::duration::zero();
+    if (isOn_)
+      begin_ = Clock::now();
+  }
+  void stop() {
+    if (isOn_)
+      took_ = spent_ + (Clock::now() - begin_);
+  }
+  std::optional<uint64_t> take() {
+    if (!took_)
+      return std::nullopt;
+    return std::chrono::nanoseconds(*std::exchange(took_, std::nullopt)).count();
+  }
+  class Pause {
+  public:
+    explicit Pause(HostClock &clock) : clock_(clock) {
+      if (clock_.isOn_)
+        clock_.spent_ += Clock::now() - clock_.begin_;
+    }
+    ~Pause() {
+      if (clock_.isOn_)
+        clock_.begin_ = Clock::now();
+    }
+    Pause(const Pause &) = delete;
+    Pause &operator=(const Pause &) = delete;
+
+  private:
+    HostClock &clock_;
+  };
+
+private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr uint64_t kEvery = 16;
+  uint64_t calls_ = 0;
+  bool isOn_ = false;
+  Clock::time_point begin_;
+  Clock::duration spent_{};
+  std::optional<Clock::duration> took_;
+};
+
 } // namespace
 
 /// A frame and what it asks its callable.
@@ -82,6 +130,7 @@ public:
     names_.isCurrent = false;
     capture::SinkScope sink(frame_);
     frame_.begin();
+    clock_.start();
     try {
       code();
     } catch (...) {
@@ -89,11 +138,27 @@ public:
       throw;
     }
     frame_.finish();
+    clock_.stop();
   }
   capture::FrameCounters takeCounters() { return frame_.takeCounters(); }
+  /// Of the last call; nothing when it was not measured.
+  std::optional<uint64_t> hostNanoseconds() { return clock_.take(); }
 
 private:
-  void run(const capture::SegmentRun &run) override { capture::replayRows(run); }
+  void run(const capture::SegmentRun &run) override {
+    const HostClock::Pause pause(clock_);
+    if (!shadow_.isToVerify(run))
+      return capture::replayRows(run);
+    const size_t before = run.node->verification->rows.exchange(run.rows);
+    VerifyVerdict verdict;
+    try {
+      verdict = verifyRun(run, runRowsBeside, shadow_.options_.verifyLimit);
+    } catch (...) { // of the program's operators: the next run is the first that can be compared
+      run.node->verification->rows = before;
+      throw;
+    }
+    shadow_.noteVerdict(run, verdict);
+  }
   Name nameOf(const at::Tensor &tensor) override { return names_.of(tensor, *program_, *arguments_); }
   std::string currentModule() override {
     if (!Scope::current().empty())
@@ -123,10 +188,12 @@ private:
     shadow_.say(shadow_.divergences_, std::move(text));
   }
   void onRecorded(const std::vector<SegmentPtr> &pieces, const std::string &reason) override {
-    for (const SegmentPtr &piece : pieces)
+    for (const SegmentPtr &piece : pieces) {
       log(Channel::recompiles,
           fmt::format("{}: recorded segment {} ({} operators){}", shadow_.name_, piece->segment.number,
                       piece->segment.size(), reason.empty() ? "" : ": " + reason));
+      shadow_.logGraph(piece->segment);
+    }
     shadow_.sayNews();
   }
   void onUnknownShape(const std::string &operatorName) override {
@@ -142,6 +209,7 @@ private:
   Shadow &shadow_;
   capture::Frame frame_;
   Names names_;
+  HostClock clock_;
   capture::Program *program_ = nullptr;
   const ArgumentsGetter *arguments_ = nullptr;
 };
@@ -164,9 +232,15 @@ std::unique_ptr<Shadow::Call> Shadow::take() {
 
 void Shadow::giveBack(std::unique_ptr<Call> call) {
   capture::FrameCounters counts = call->takeCounters();
+  std::optional<uint64_t> took = call->hostNanoseconds();
   std::lock_guard lock(mutex_);
   ++counters_.calls;
-  counters_.shadowedCalls += counts.recordedOps + counts.divergences + counts.overLimit == 0;
+  const bool isShadowed = counts.recordedOps + counts.divergences + counts.overLimit == 0;
+  counters_.shadowedCalls += isShadowed;
+  if (took && isShadowed) {
+    counters_.sampledOperators += counts.shadowedOps;
+    counters_.sampledNanoseconds += *took;
+  }
   counters_.recordings += counts.recordings;
   counters_.derivations += counts.derivations;
   counters_.divergences += counts.divergences;
@@ -195,6 +269,40 @@ void Shadow::say(std::deque<std::string> &list, std::string text) {
     list.pop_front();
 }
 
+bool Shadow::isToVerify(const capture::SegmentRun &run) const {
+  return run.rows > run.node->verification->rows.load(std::memory_order_relaxed) && options_.verifyRun;
+}
+
+void Shadow::noteVerdict(const capture::SegmentRun &run, const VerifyVerdict &verdict) {
+  using Kind = VerifyVerdict::Kind;
+  const std::string text = fmt::format("segment {}: {}", run.node->segment.number, verdict.text);
+  {
+    std::lock_guard lock(mutex_);
+    counters_.verifyRuns += verdict.kind != Kind::Skipped;
+    counters_.verifySkips += verdict.kind == Kind::Skipped;
+    counters_.verifyUndecided += verdict.kind == Kind::Undecided;
+    counters_.verifyDifferences += verdict.kind == Kind::Different;
+  }
+  if (verdict.kind == Kind::Same)
+    return;
+  if (verdict.kind != Kind::Different) {
+    const std::string what = (verdict.kind == Kind::Skipped ? "not verified: " : "undecided: ") + text;
+    log(Channel::shadow, fmt::format("{}: {}", name_, what));
+    say(verifyFindings_, what);
+    return;
+  }
+  graph_.refute(run.node, verdict.liar, "a verify run found: " + verdict.text);
+  say(verifyFindings_, text);
+  const std::string advice =
+      verdict.liar ? "; from now on the operator runs as it is, and ends a segment: declare what it does, or "
+                     "define it without at::Tag::pt2_compliant_tag"
+                   : "; from now on the segment's operators run as they are";
+  if (options_.strict)
+    userError(fmt::format("'{}': a verify run found a difference in {}{}", name_, text, advice));
+  fmt::print(stderr, "graphopt: warning: '{}': a verify run found a difference in {}{}\n", name_, text,
+             advice);
+}
+
 void Shadow::call(capture::Program &program, const std::function<void()> &code,
                   const ArgumentsGetter &arguments) {
   if (capture::isRecording() || currentStance() == Stance::forceEager) {
@@ -213,7 +321,18 @@ void Shadow::call(capture::Program &program, const std::function<void()> &code,
 
 void Shadow::reset() { graph_.clear(); }
 
-void Shadow::explain(Explanation &explanation) const {
+void Shadow::logGraph(const capture::Segment &segment) const {
+  if (!logs(Channel::graph) && !logs(Channel::guards))
+    return;
+  const ir::Graph graph = capture::graphOf(segment, {}, fmt::format("{}_{}", name_, segment.number));
+  log(Channel::graph, "captured:\n" + ir::print(graph));
+  std::string guards;
+  for (const ir::Guard &guard : graph.guards)
+    guards += fmt::format("{}, segment {}: {}\n", name_, segment.number, ir::print(guard));
+  log(Channel::guards, guards);
+}
+
+void Shadow::explainSegments(Explanation &explanation) const {
   const std::vector<SegmentPtr> nodes = graph_.segments();
   for (const SegmentPtr &node : nodes) {
     SegmentInfo info;
@@ -222,21 +341,30 @@ void Shadow::explain(Explanation &explanation) const {
     info.visits = node->visits;
     info.border = node->segment.border;
     info.reason = node->reason;
+    info.eagerReason = graph_.refutationOf(*node);
     info.derivedFrom = node->derivedFrom;
     std::vector<const capture::Segment *> others; // a derived one shows its own sizes
     for (const SegmentPtr &other : nodes)
       if (other != node && other->family == node->family && !node->isDerived)
         others.push_back(&other->segment);
-    info.graph =
-        ir::print(capture::graphOf(node->segment, others, fmt::format("{}_{}", name_, node->segment.number)));
+    const ir::Graph graph =
+        capture::graphOf(node->segment, others, fmt::format("{}_{}", name_, node->segment.number));
+    info.graph = ir::print(graph);
+    for (const ir::Guard &guard : graph.guards)
+      info.guards.push_back(ir::print(guard));
     for (const auto &[next, count] : graph_.successors(node.get()))
       info.next.push_back({next ? next->segment.number : -1, count});
     explanation.segments.push_back(std::move(info));
   }
+}
+
+void Shadow::explain(Explanation &explanation) const {
+  explainSegments(explanation);
   std::lock_guard lock(mutex_);
   explanation.shadow = counters_;
   explanation.divergences.assign(divergences_.begin(), divergences_.end());
   explanation.overLimits.assign(overLimits_.begin(), overLimits_.end());
+  explanation.verifyFindings.assign(verifyFindings_.begin(), verifyFindings_.end());
   explanation.borders = borders_;
   explanation.dynamic.assign(dynamic_.begin(), dynamic_.end());
   explanation.unknownShapes.assign(unknownShapes_.begin(), unknownShapes_.end());

@@ -3,6 +3,7 @@
 #pragma once
 #include "capture/frame.h"
 #include "capture/program.h"
+#include "driver/verify_run.h"
 
 #include <graphopt/explain.h>
 #include <graphopt/options.h>
@@ -34,6 +35,10 @@ private:
   void giveBack(std::unique_ptr<Call> call);
   void sayNews();
   void say(std::deque<std::string> &list, std::string text);
+  bool isToVerify(const capture::SegmentRun &run) const;
+  void noteVerdict(const capture::SegmentRun &run, const VerifyVerdict &verdict);
+  void logGraph(const capture::Segment &segment) const;
+  void explainSegments(Explanation &explanation) const;
 
   const CompileOptions options_;
   const std::string name_;
@@ -42,7 +47,7 @@ private:
   std::vector<std::unique_ptr<Call>> idle_;
   ShadowCounters counters_;
   std::map<std::string, uint64_t> borders_;
-  std::deque<std::string> divergences_, overLimits_, dynamic_, unknownShapes_;
+  std::deque<std::string> divergences_, overLimits_, verifyFindings_, dynamic_, unknownShapes_;
 };
 
 } // namespace graphopt::driver

@@ -68,13 +68,15 @@ std::string explainShadow(const Instance &instance, const ExplainOptions &option
   return text;
 }
 
-/// Trusted replay: recorded once. A refusal is what there is to explain, not a failure of the command.
+/// Trusted replay, audited or not: recorded once. A refusal is what there is to explain, not a failure of the
+/// command.
 std::string explainTrusted(const Instance &instance, const ExplainOptions &options) {
-  driver::CompiledCallable callable({.replay = Replay::trusted}, instance.program->name());
+  const Replay replay = options.replay == "audit" ? Replay::audit : Replay::trusted;
+  driver::CompiledCallable callable({.replay = replay, .auditEvery = 2}, instance.program->name());
   try {
     for (int call = 0; call < options.calls; ++call) {
       seedGenerators(options.model.seed());
-      callable.call(*instance.program, instance.args);
+      callable.call(*instance.program, instance.args); // goes on in shadow when an audit has failed
     }
   } catch (const Error &error) {
     if (callable.explain().refusal.empty())
@@ -89,9 +91,9 @@ std::string explainTrusted(const Instance &instance, const ExplainOptions &optio
 int runExplain(const ExplainOptions &options) {
   const GradScope grad(options.model);
   const Instance instance = options.model.make();
-  const auto explain = options.model.isText()        ? explainGraph
-                       : options.replay == "trusted" ? explainTrusted
-                                                     : explainShadow;
+  const auto explain = options.model.isText()       ? explainGraph
+                       : options.replay == "shadow" ? explainShadow
+                                                    : explainTrusted;
   writeText(options.output, explain(instance, options));
   return 0;
 }
@@ -101,8 +103,9 @@ int runExplain(const ExplainOptions &options) {
 Run explainCommand(CLI::App &app) {
   auto options = std::make_shared<ExplainOptions>();
   options->model.add(app);
-  app.add_option("--replay", options->replay, "how calls after the first run: shadow or trusted")
-      ->check(CLI::IsMember({"shadow", "trusted"}))
+  app.add_option("--replay", options->replay,
+                 "how calls after the first run: shadow, audit (every second call) or trusted")
+      ->check(CLI::IsMember({"shadow", "audit", "trusted"}))
       ->capture_default_str();
   app.add_option("--calls", options->calls, "calls to make")
       ->check(CLI::PositiveNumber)

@@ -18,7 +18,9 @@ struct CallCounters {
   uint64_t misses = 0;   ///< calls that fitted no variant, the first call not counted
   uint64_t eagerRuns =
       0; ///< calls that ran as they are: variant limit, failed compile, disabled, nested in a recording
-  uint64_t failures = 0; ///< compiles that failed inside graphopt
+  uint64_t failures = 0;         ///< compiles that failed inside graphopt
+  uint64_t audits = 0;           ///< Replay::audit: calls that ran in shadow and were compared with the plan
+  uint64_t auditDifferences = 0; ///< audits that found a difference: from then on, calls run in shadow
 };
 
 /// A host read that ended what could be captured.
@@ -61,8 +63,15 @@ struct ShadowCounters {
   uint64_t shadowedOperators = 0; ///< compared, and run with their segment
   uint64_t recordedOperators = 0; ///< run and written down
   uint64_t directOperators = 0;   ///< run as they are
-  uint64_t filled = 0;            ///< results that outlived their segment
-  uint64_t overLimitCalls = 0;    ///< calls of which a part ran eagerly: no more recordings are allowed there
+  uint64_t filled = 0;            ///< placeholders that became real: results that outlived their segment
+  uint64_t overLimitCalls = 0;  ///< calls of which a part ran eagerly: no more recordings are allowed there,
+                                ///< or a verify run found a difference there
+  uint64_t verifyRuns = 0;      ///< segments that were run a second time, on copies, and compared
+  uint64_t verifySkips = 0;     ///< segments that were not: too much memory, or tensors that cannot be copied
+  uint64_t verifyUndecided = 0; ///< verify runs whose results differ from run to run
+  uint64_t verifyDifferences = 0;  ///< verify runs that found a difference
+  uint64_t sampledOperators = 0;   ///< shadowed in calls whose host time was measured
+  uint64_t sampledNanoseconds = 0; ///< host time of those calls, without the runs of their segments
 };
 
 /// Replay::shadow: operators between two points where the host needed a true value, or went different ways.
@@ -73,9 +82,11 @@ struct SegmentInfo {
   std::string border = {}; ///< why it ended when it was recorded; empty: the call ended
   std::string reason = {}; ///< why it was recorded although others were there
   std::vector<std::pair<int, uint64_t>> next =
-      {};                 ///< segments that came after it, with counts; -1: the call ended
-  std::string graph = {}; ///< as .gir text
-  int derivedFrom = -1;   ///< the segment that it was worked out from; -1: it was recorded
+      {};                               ///< segments that came after it, with counts; -1: the call ended
+  std::string graph = {};               ///< as .gir text
+  std::vector<std::string> guards = {}; ///< what is asked of tensors from outside
+  std::string eagerReason = {};         ///< not empty: its operators run as they are, and why
+  int derivedFrom = -1;                 ///< the segment that it was worked out from; -1: it was recorded
 };
 
 struct Explanation {
@@ -89,6 +100,8 @@ struct Explanation {
   std::vector<std::string> overLimits = {};     ///< why calls ran eagerly, the last ones
   std::vector<std::string> dynamic = {};        ///< sizes and integers that were seen to change
   std::vector<std::string> unknownShapes = {}; ///< operators whose results' sizes have no rule: recorded anew
+  std::vector<std::string> verifyFindings = {}; ///< differences, and what was not verified: the last ones
+  std::vector<std::string> auditDifferences = {};
   std::vector<VariantInfo> variants = {};
   std::vector<MissInfo> misses = {};          ///< the last ones, oldest first
   std::vector<std::string> eagerReasons = {}; ///< each reason once

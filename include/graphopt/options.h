@@ -1,6 +1,7 @@
 // Options of compile(), under torch.compile's names where the meaning is the same.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace graphopt {
@@ -8,7 +9,7 @@ namespace graphopt {
 /// How a compiled callable runs after its first call.
 enum class Replay {
   shadow,  ///< the host code runs again and each operator is checked against the captured graph
-  audit,   ///< trusted, with every Nth call shadowed
+  audit,   ///< trusted, with every Nth call (auditEvery) run in shadow and compared
   trusted, ///< the host code is skipped; guards on arguments, parameters and thread state decide
 };
 
@@ -33,6 +34,15 @@ struct CompileOptions {
   /// So many variants (families of arguments) are compiled; calls that fit none of them then run eagerly and
   /// are counted.
   size_t recompileLimit = 8;
+  /// Replay::shadow: the first time that a segment is run for a shadowed call, it is run a second time on
+  /// copies of what it reads, and both have to agree. It finds operators that write or remember what they do
+  /// not declare.
+  bool verifyRun = true;
+  /// Segments that read more bytes than this are not verified, which is counted and said: the copies live as
+  /// long as the verify run.
+  size_t verifyLimit = size_t{1} << 30;
+  /// Replay::audit: so many calls from one audited call to the next.
+  uint64_t auditEvery = 100;
   /// The graph's name in dumps and messages; empty: the class of the module.
   std::string name = {};
 };

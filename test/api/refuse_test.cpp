@@ -22,11 +22,6 @@ template <class Call> std::string refusal(Call call) {
 
 bool has(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
 
-TEST(Refuse, ThereIsNoAudit) {
-  auto program = [](const Tensor &x) { return x; };
-  EXPECT_TRUE(has(refusal([&] { compile(program, {.replay = Replay::audit}); }), "use Replay::shadow"));
-}
-
 TEST(Refuse, AParameterRequiresGrad) {
   Mlp model;
   auto fast = compile(model, kTrusted);

@@ -1,6 +1,7 @@
 // Shadow mode: calls after the first are checked operator by operator, and equal eager in all that a program
 // can see.
 #include <graphopt/graphopt.h>
+#include <graphopt/scope.h>
 #include <gtest/gtest.h>
 #include <sstream>
 #include <torch/script.h>
@@ -158,6 +159,26 @@ TEST(Shadow, beyondTheLimitCallsRunEagerlyAndSayWhy) {
   EXPECT_EQ(explanation.shadow.recordings, 2u) << explanation;
   EXPECT_EQ(explanation.shadow.overLimitCalls, 9u) << explanation;
   EXPECT_EQ(explanation.shadow.shadowedCalls, 4u) << explanation; // the first two shapes still serve
+}
+
+/// A number that decides more than numbers (0) is no argument of its row, another one is: they do not begin
+/// alike.
+TEST(Shadow, anotherPathDoesNotBringItsNumbers) {
+  auto code = [](const Tensor &x, double number, int kind) {
+    const Tensor y = x + number;
+    return kind == 0 ? torch::tanh(y) : kind == 1 ? torch::sigmoid(y) : torch::relu(y);
+  };
+  auto fast = graphopt::compile(code);
+  const Tensor x = torch::randn({3});
+  for (double number : {0.0, 0.25, 1.0, 0.75, 0.0, -0.0, 0.5})
+    for (int kind : {0, 1, 2, 1, 0})
+      ASSERT_TRUE(torch::equal(fast(x, number, kind), code(x, number, kind)))
+          << number << ", " << kind << "\n"
+          << fast.explain();
+  auto other = graphopt::compile(code);
+  for (auto [number, kind] : {std::pair(0.0, 0), {0.25, 1}, {0.0, 1}, {0.25, 0}})
+    ASSERT_TRUE(torch::equal(other(x, number, kind), code(x, number, kind))) << number << ", " << kind << "\n"
+                                                                             << other.explain();
 }
 
 /// kB of memory the process has.
@@ -321,16 +342,43 @@ TEST(Shadow, aBreakUnderFullgraphComesAfterAllBeforeIt) {
       },
       {.fullgraph = true});
   Tensor x = torch::ones({3});
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE(torch::equal(fast(x, false), torch::tanh(x) + (2 * i + 1)));
+  EXPECT_TRUE(torch::equal(fast(x, false), torch::tanh(x) + 1));
+  for (int i = 0; i < 2; ++i) { // the third time the branch itself is a break
     try {
       fast(x, true);
       FAIL() << "nothing was thrown in round " << i;
     } catch (const graphopt::Error &error) {
       EXPECT_NE(std::string(error.what()).find("item"), std::string::npos) << error.what();
     }
-    EXPECT_EQ(state.data_ptr<float>()[0], 2 * i + 2); // the write before the break is done, once
+    EXPECT_EQ(state.data_ptr<float>()[0], i + 2); // the write before the break is done, once
   }
+}
+
+/// A place where calls went different ways twice is a border, and so a break.
+TEST(Shadow, aBranchUnderFullgraphIsABreakOnceItIsABorder) {
+  int kind = 0;
+  auto code = [&](const Tensor &x) {
+    const Tensor y = torch::exp(x);
+    const graphopt::Scope scope("head");
+    return kind == 0 ? torch::tanh(y) : kind == 1 ? torch::relu(y) : torch::sigmoid(y);
+  };
+  auto plain = graphopt::compile(code);
+  auto fast = graphopt::compile(code, {.fullgraph = true});
+  const Tensor x = torch::randn({3});
+  int thrown = 0;
+  for (int i = 0; i < 9; ++i) {
+    kind = i % 3;
+    EXPECT_TRUE(torch::equal(plain(x), code(x)));
+    try {
+      EXPECT_TRUE(torch::equal(fast(x), code(x)));
+    } catch (const graphopt::Error &error) {
+      ++thrown;
+      const std::string text = error.what();
+      EXPECT_NE(text.find("at head: calls went different ways"), std::string::npos) << text;
+    }
+  }
+  EXPECT_EQ(thrown, 7) << fast.explain(); // all but the first, and the first that went another way
+  EXPECT_EQ(plain.explain().shadow.borders, 7u) << plain.explain();
 }
 
 TEST(Shadow, whatThrowsIsNoBreak) {
