@@ -213,6 +213,7 @@ void TraceGraph::noteDerived(const Segment &derived, const SegmentPtr &base) {
   if (node->family) // an equal one was there
     return;
   node->family = base->family;
+  node->verification = base->verification;
   node->isDerived = true;
   node->derivedFrom = base->segment.number;
   node->lastVisit = visits_;

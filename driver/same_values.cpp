@@ -29,9 +29,8 @@ double roundingOf(at::ScalarType dtype) {
 std::string describe(const at::Tensor &tensor) {
   if (!tensor.defined())
     return "undefined";
-  return fmt::format("{}[{}] strides [{}]{}", ir::dtypeName(tensor.scalar_type()),
-                     fmt::join(tensor.sizes(), ", "), fmt::join(tensor.strides(), ", "),
-                     tensor.requires_grad() ? " grad" : "");
+  return fmt::format("{}[{}] strides [{}]", ir::dtypeName(tensor.scalar_type()),
+                     fmt::join(tensor.sizes(), ", "), fmt::join(tensor.strides(), ", "));
 }
 
 /// The largest magnitude that is a number.

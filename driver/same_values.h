@@ -17,7 +17,7 @@ Nearness nearness(const at::Tensor &a, const at::Tensor &b);
 /// Copies of the contents may be compared later: dense, without history, and not inference tensors.
 at::Tensor contentsOf(const at::Tensor &tensor);
 
-/// Sizes, strides, dtype and requires_grad: empty when they are the same.
+/// Sizes, strides and dtype: empty when they are the same. (Not requires_grad: the program may have set it.)
 std::string metadataDifference(const at::Tensor &expected, const at::Tensor &actual);
 
 } // namespace graphopt::driver
