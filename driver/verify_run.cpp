@@ -102,8 +102,9 @@ private:
 
   void runFirst() {
     const std::function<at::Tensor(ValueId, at::Tensor)> take = [&](ValueId id, at::Tensor result) {
+      const std::vector<int64_t> sizes = result.sizes().vec();
       at::Tensor taken = run_.take(id, std::move(result));
-      if (run_.wanted[id])
+      if (run_.wanted[id] && taken.sizes() == sizes) // else the program has given it other memory meanwhile
         results_[id] = taken;
       return taken;
     };
