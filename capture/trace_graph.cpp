@@ -208,8 +208,10 @@ void TraceGraph::noteDerived(const Segment &derived, const SegmentPtr &base) {
       family.recentSizes.pop_front();
     return;
   }
-  SegmentPtr node =
-      add(derived, false, fmt::format("other sizes or integers than segment {}", base->segment.number));
+  Segment copy = derived;
+  copy.settle(); // its rows point into the frame's segment, which goes on changing
+  SegmentPtr node = add(std::move(copy), false,
+                        fmt::format("other sizes or integers than segment {}", base->segment.number));
   if (node->family) // an equal one was there
     return;
   node->family = base->family;

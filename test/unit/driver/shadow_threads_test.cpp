@@ -55,7 +55,8 @@ TEST(ShadowThreads, allAtOnceEqualsEager) {
       const int kind = (i * 7 + thread * 3) % 30;
       const Tensor x = torch::randn({2 + (i / 50) % 3}).requires_grad_(i % 2 == 0);
       const Tensor want = program(x, kind), got = fast(x, kind);
-      ASSERT_TRUE(torch::equal(want, got)) << "thread " << thread << " call " << i;
+      ASSERT_TRUE(torch::equal(want, got)) << "thread " << thread << " call " << i << " kind " << kind << "\n"
+                                           << x << want << got << fast.explain();
       if (x.requires_grad())
         ASSERT_TRUE(torch::equal(torch::autograd::grad({want.sum()}, {x})[0],
                                  torch::autograd::grad({got.sum()}, {x})[0]));
