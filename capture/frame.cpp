@@ -185,6 +185,7 @@ void Frame::enter(Activation &activation) {
   scalars_.clear();
   boundBefore_ = scalarsBefore_ = 0;
   expectRow(0);
+  noteMemories();
   state_ = State::Shadow;
 }
 
@@ -246,6 +247,23 @@ void Frame::shiftRoot(ValueId root, int64_t shift) {
       active_->placeholders[id]->set_storage_offset(segment.values[id].metadata.offset + shift);
 }
 
+/// The first live-in bound in this visit that has the memory; `value` when there is none.
+ValueId Frame::firstWith(const c10::StorageImpl *memory, ValueId value) {
+  return memories_.find(memory, value, [&](ValueId known) {
+    return slots_[known].impl && storageOf(*slots_[known].impl) == memory;
+  });
+}
+
+/// Of the live-ins bound so far, where the active segment writes into some.
+void Frame::noteMemories() {
+  const Segment &segment = active_->node->segment;
+  if (!segment.writesLiveIns)
+    return;
+  memories_.begin(segment.liveIns.size());
+  for (ValueId id : bound())
+    firstWith(storageOf(*slots_[id].impl), id);
+}
+
 bool Frame::bindAnew(ValueId value, c10::TensorImpl &tensor) {
   const Segment &segment = active_->node->segment;
   const SegmentValue &expected = segment.values[value];
@@ -255,16 +273,8 @@ bool Frame::bindAnew(ValueId value, c10::TensorImpl &tensor) {
   if (!storage || storage->allocator() == nullptr || !hostMemory_.empty()) [[unlikely]]
     if (isHostMemory(tensor))
       return false;
-  if (segment.writesLiveIns) {
-    ValueId family = value;
-    for (ValueId other : bound())
-      if (storageOf(*slots_[other].impl) == storage) {
-        family = segment.values[other].family;
-        break;
-      }
-    if (family != expected.family)
-      return false;
-  }
+  if (segment.writesLiveIns && segment.values[firstWith(storage, value)].family != expected.family)
+    return false;
   shiftRoot(value, tensor.storage_offset() - expected.metadata.offset);
   watchTensor(tensor, *this); // the program may touch its memory while rows that read it are pending
   slots_[value].set(&tensor);
@@ -312,18 +322,18 @@ void Frame::undo() {
 /// A pending write has to be noticed by whoever reads the memory meanwhile: possible when only the bound
 /// tensors, all of them watched, hold it.
 bool Frame::admitsWrites(const RowInfo &info) {
+  const std::vector<SegmentValue> &values = active_->node->segment.values;
   for (ValueId value : info.armed) {
-    c10::TensorImpl &impl = *slots_[value].impl;
-    size_t owners = 0;
-    for (ValueId other : bound())
-      owners += storageOf(*slots_[other].impl) == storageOf(impl);
-    bool isKnown = std::any_of(written_.begin(), written_.end(), [&](const at::Tensor &tensor) {
-      return tensor.unsafeGetTensorImpl() == &impl;
-    });
-    if (isKnown)
+    Slot &slot = slots_[value];
+    if (slot.isWritten)
       continue;
-    if (impl.unsafe_storage().use_count() > owners || !watchTensor(impl, *this))
+    const auto owners = std::ranges::count_if(info.armed, [&](ValueId other) { // bound as they were recorded
+      return values[other].family == values[value].family;
+    });
+    if (slot.impl->unsafe_storage().use_count() > static_cast<size_t>(owners) ||
+        !watchTensor(*slot.impl, *this))
       return false;
+    slot.isWritten = true;
     written_.push_back(active_->tensors[value]);
   }
   return true;

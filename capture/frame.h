@@ -8,6 +8,7 @@
 #pragma once
 #include "capture/handler.h"
 #include "capture/kept_tensor.h"
+#include "capture/memory_table.h"
 #include "capture/random_watch.h"
 #include "capture/segment_recorder.h"
 #include "capture/tensor_access.h"
@@ -120,6 +121,7 @@ public:
     const c10::StorageImpl *storage = nullptr; // null: promised
     bool isLeafWithGrad = false;
     bool isLiveIn = false;
+    bool isWritten = false; // a live-in with a pending write
     void set(c10::TensorImpl *tensor) {
       impl = tensor;
       storage = tensor->unsafe_storage().unsafeGetStorageImpl();
@@ -218,6 +220,8 @@ private:
   void runDirectly(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack);
   void runOpen(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack);
   bool bindAnew(ValueId value, c10::TensorImpl &tensor);
+  ValueId firstWith(const c10::StorageImpl *memory, ValueId value);
+  void noteMemories();
   at::Tensor make(const Row &row, ValueId value);
   bool acceptEffects(const Row &row);
   bool admitsWrites(const RowInfo &info);
@@ -300,6 +304,7 @@ private:
   std::unordered_map<const SegmentNode *, std::unique_ptr<Activation>> activations_;
   size_t bound_ = 0;           // live-ins bound in this visit
   std::vector<ValueId> fresh_; // those of them that are not kept for the next
+  MemoryTable memories_;       // of the live-ins bound in this visit
   std::vector<ScalarOverride> scalars_;
   size_t boundBefore_ = 0, scalarsBefore_ = 0; // before the row being matched
   std::vector<at::Tensor> written_;            // live-ins with a pending write

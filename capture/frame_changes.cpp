@@ -122,6 +122,7 @@ void Frame::moveTo(Activation &other) {
     std::swap(active_->kept[place], other.kept[place]);
   active_ = &other;
   expectRow(matched_);
+  noteMemories();
 }
 
 bool Frame::tryAlternatives(const c10::OperatorHandle &op, const OperatorFacts &facts,
