@@ -79,38 +79,38 @@ void RowWitness::accuse(size_t row, const std::string &text) {
 }
 
 void RowWitness::First::before(size_t row, const torch::jit::Stack &arguments) {
-  if (!witness_.watches(row))
+  if (!witness.watches(row))
     return;
-  Remembered &seen = witness_.rows_[row];
-  seen.operands = witness_.remember(tensorsIn(arguments), seen.isWhole);
+  Remembered &seen = witness.rows_[row];
+  seen.operands = witness.remember(tensorsIn(arguments), seen.isWhole);
 }
 
 void RowWitness::First::after(size_t row, const torch::jit::Stack &results) {
-  clearUninitialized(witness_.segment_.infos[row], results);
-  if (!witness_.watches(row))
+  clearUninitialized(witness.segment_.infos[row], results);
+  if (!witness.watches(row))
     return;
-  Remembered &seen = witness_.rows_[row];
-  seen.results = witness_.remember(tensorsIn(results), seen.isWhole);
+  Remembered &seen = witness.rows_[row];
+  seen.results = witness.remember(tensorsIn(results), seen.isWhole);
 }
 
 void RowWitness::Second::before(size_t row, const torch::jit::Stack &arguments) {
-  if (!witness_.watches(row))
+  if (!witness.watches(row))
     return;
-  operands_ = tensorsIn(arguments);
+  held = tensorsIn(arguments);
   bool isWhole = true;
-  copies_ = witness_.remember(operands_, isWhole);
-  Remembered &seen = witness_.rows_[row];
-  seen.askedAlike = seen.isWhole && isWhole && farthest(seen.operands, copies_) == Nearness::Same;
+  copies = witness.remember(held, isWhole);
+  Remembered &seen = witness.rows_[row];
+  seen.askedAlike = seen.isWhole && isWhole && farthest(seen.operands, copies) == Nearness::Same;
 }
 
 void RowWitness::Second::after(size_t row, const torch::jit::Stack &results) {
-  clearUninitialized(witness_.segment_.infos[row], results);
-  if (!witness_.watches(row))
+  clearUninitialized(witness.segment_.infos[row], results);
+  if (!witness.watches(row))
     return;
-  witness_.checkOperands(row);
-  witness_.checkResults(row, tensorsIn(results));
-  operands_.clear();
-  copies_.clear();
+  witness.checkOperands(row);
+  witness.checkResults(row, tensorsIn(results));
+  held.clear();
+  copies.clear();
 }
 
 /// Operands that share memory with a written one are written too.
@@ -127,10 +127,10 @@ void RowWitness::checkOperands(size_t row) {
   };
   std::erase(values, 0); // undefined: no tensor on the stack, or an undefined one
   std::vector<at::Tensor> now, before;
-  for (size_t i = 0; i < second_.operands_.size(); ++i)
-    if (second_.operands_[i].defined()) {
-      now.push_back(second_.operands_[i]);
-      before.push_back(second_.copies_[i]);
+  for (size_t i = 0; i < second_.held.size(); ++i)
+    if (second_.held[i].defined()) {
+      now.push_back(second_.held[i]);
+      before.push_back(second_.copies[i]);
     }
   for (size_t i = 0; i < std::min(now.size(), values.size()); ++i)
     if (before[i].defined() && !isWritten(values[i]) && nearness(before[i], now[i]) != Nearness::Same)

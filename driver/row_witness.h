@@ -26,17 +26,17 @@ private:
     bool askedAlike = false;
   };
   struct First final : capture::RowObserver {
-    explicit First(RowWitness &witness) : witness_(witness) {}
+    explicit First(RowWitness &observed) : witness(observed) {}
     void before(size_t row, const torch::jit::Stack &arguments) override;
     void after(size_t row, const torch::jit::Stack &results) override;
-    RowWitness &witness_;
+    RowWitness &witness;
   };
   struct Second final : capture::RowObserver {
-    explicit Second(RowWitness &witness) : witness_(witness) {}
+    explicit Second(RowWitness &observed) : witness(observed) {}
     void before(size_t row, const torch::jit::Stack &arguments) override;
     void after(size_t row, const torch::jit::Stack &results) override;
-    RowWitness &witness_;
-    std::vector<at::Tensor> operands_, copies_; // of the row that runs
+    RowWitness &witness;
+    std::vector<at::Tensor> held, copies; // of the row that runs: its operands, and what was in them
   };
   bool watches(size_t row) const { return !segment_.infos[row].facts->isTrusted; }
   std::vector<at::Tensor> remember(const std::vector<at::Tensor> &tensors, bool &isWhole);
