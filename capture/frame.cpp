@@ -342,7 +342,7 @@ bool Frame::admitsWrites(const RowInfo &info) {
 namespace {
 /// A value whose device is that of the row's draw.
 ValueId aboutValue(const RowInfo &info) {
-  for (const std::vector<ValueId> &ids : info.operands)
+  for (const ValueIds &ids : info.operands)
     for (ValueId id : ids)
       if (id != 0)
         return id;

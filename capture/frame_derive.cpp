@@ -162,7 +162,7 @@ Frame::Activation &Frame::followerOf(Template from) {
   for (uint32_t i = 0; i < segment.size(); ++i) {
     segment.rows[i].words = segment.infos[i].words.data();
     segment.rows[i].results = segment.infos[i].results.data();
-    for (const std::vector<ValueId> &ids : segment.infos[i].operands)
+    for (const ValueIds &ids : segment.infos[i].operands)
       for (ValueId id : ids)
         derivation->users[id].push_back(i);
   }

@@ -19,7 +19,7 @@ std::string recordedText(const Segment &segment, const RowInfo &info, size_t arg
   const ArgumentFacts &facts = info.facts->arguments[argument];
   if (facts.role == ArgumentFacts::Role::Attr)
     return toString(toAttr(info.arguments[argument], *facts.type));
-  const std::vector<ValueId> &ids = info.operands[argument];
+  const ValueIds &ids = info.operands[argument];
   if (facts.role == ArgumentFacts::Role::TensorList)
     return fmt::format("a list of {} tensors", ids.size());
   return ids.empty() || ids[0] == 0 ? "none" : toString(segment.values[ids[0]].metadata);

@@ -63,17 +63,21 @@ public:
 } // namespace
 
 Metadata metadataOf(const at::Tensor &tensor) {
-  const c10::TensorImpl &impl = *tensor.unsafeGetTensorImpl();
   Metadata metadata;
+  describe(tensor, metadata);
+  return metadata;
+}
+
+void describe(const at::Tensor &tensor, Metadata &metadata) {
+  const c10::TensorImpl &impl = *tensor.unsafeGetTensorImpl();
   metadata.sizes.assign(impl.sizes().begin(), impl.sizes().end());
   metadata.strides.assign(impl.strides().begin(), impl.strides().end());
   metadata.offset = impl.storage_offset();
   metadata.dtype = impl.dtype();
   metadata.device = impl.device();
   metadata.keys = impl.key_set();
-  metadata.requiresGrad = impl.requires_grad();
+  metadata.requiresGrad = asksForGrad(impl);
   metadata.isWrapped = impl.is_wrapped_number();
-  return metadata;
 }
 
 bool operator==(const Metadata &a, const Metadata &b) {

@@ -46,6 +46,7 @@ struct Metadata {
 /// The offset is not compared, here and below: it is the memory's business.
 bool operator==(const Metadata &a, const Metadata &b);
 Metadata metadataOf(const at::Tensor &tensor);
+void describe(const at::Tensor &tensor, Metadata &metadata); ///< the same, in place
 /// Without the history.
 [[gnu::always_inline]] inline bool sameLayout(const Metadata &expected, const c10::TensorImpl &actual) {
   auto equal = [](c10::IntArrayRef a, const c10::SmallVector<int64_t, 5> &b) {

@@ -94,7 +94,7 @@ private:
   void push(size_t row, size_t argument) {
     const RowInfo &info = segment_.infos[row];
     const ArgumentFacts &facts = info.facts->arguments[argument];
-    const std::vector<ValueId> &ids = info.operands[argument];
+    const ValueIds &ids = info.operands[argument];
     if (facts.role == ArgumentFacts::Role::Attr)
       return pushPlain(row, argument);
     if (facts.role == ArgumentFacts::Role::Tensor)

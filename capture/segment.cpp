@@ -13,16 +13,6 @@ uint64_t mix(uint64_t hash, uint64_t word) {
   return hash * 0xff51afd7ed558ccdull;
 }
 
-uint64_t hashOf(const Metadata &metadata, uint64_t hash) {
-  for (int64_t size : metadata.sizes)
-    hash = mix(hash, static_cast<uint64_t>(size));
-  for (int64_t stride : metadata.strides)
-    hash = mix(hash, static_cast<uint64_t>(stride));
-  hash = mix(hash, metadata.keys.raw_repr());
-  hash = mix(hash, static_cast<uint64_t>(metadata.dtype.toScalarType()));
-  return mix(hash, metadata.requiresGrad + 2u * metadata.isWrapped);
-}
-
 bool isSpecialSize(int64_t size) { return size == 0 || size == 1; }
 
 bool isMarkedDynamic(const SegmentValue &value, size_t dim) {
@@ -36,15 +26,27 @@ int64_t sizeClass(const SegmentValue &value, size_t dim) {
   return value.isLiveIn && isSpecialSize(size) && !isMarkedDynamic(value, dim) ? size : 2;
 }
 
-uint64_t structureOf(const SegmentValue &value, uint64_t hash) {
-  const Metadata &metadata = value.metadata;
-  hash = mix(hash, metadata.sizes.size());
-  for (size_t dim = 0; dim < metadata.sizes.size(); ++dim)
-    hash = mix(hash, static_cast<uint64_t>(sizeClass(value, dim)));
-  hash = mix(hash, metadata.keys.raw_repr());
-  hash = mix(hash, static_cast<uint64_t>(metadata.dtype.toScalarType()));
-  return mix(hash, metadata.requiresGrad + 2u * metadata.isWrapped);
-}
+/// Two hashes, made side by side: each waits for itself.
+struct Hashes {
+  uint64_t all, structure; // structure: without sizes and integers
+  void add(uint64_t word) {
+    all = mix(all, word);
+    structure = mix(structure, word);
+  }
+  void add(const SegmentValue &value) {
+    const Metadata &metadata = value.metadata;
+    add(metadata.sizes.size());
+    for (size_t dim = 0; dim < metadata.sizes.size(); ++dim) {
+      all = mix(all, static_cast<uint64_t>(metadata.sizes[dim]));
+      structure = mix(structure, static_cast<uint64_t>(sizeClass(value, dim)));
+    }
+    for (int64_t stride : metadata.strides)
+      all = mix(all, static_cast<uint64_t>(stride));
+    const auto dtype = static_cast<uint64_t>(metadata.dtype.toScalarType());
+    add(metadata.keys.raw_repr());
+    add(dtype << 2 | metadata.requiresGrad | static_cast<uint64_t>(metadata.isWrapped) << 1);
+  }
+};
 
 /// The live-ins, known by the end of the row, of the families that it writes.
 std::vector<ValueId> armedBy(const Segment &segment, const RowInfo &info, size_t valuesAfter) {
@@ -63,7 +65,7 @@ ValueId rootOf(const Segment &segment, const RowInfo &info, ValueId result) {
   ValueId family = segment.values[result].family;
   if (family == result)
     return result;
-  for (const std::vector<ValueId> &ids : info.operands)
+  for (const ValueIds &ids : info.operands)
     for (ValueId id : ids)
       if (id != 0 && segment.values[id].family == family)
         return segment.values[id].root;
@@ -107,19 +109,20 @@ bool sameValueStructure(const SegmentValue &a, const SegmentValue &b) {
   return true;
 }
 
-enum class Of { All, Structure }; ///< Structure: without sizes and integers
-
-uint64_t hashOfRow(const Segment &segment, size_t i, uint64_t hash, Of what) {
+void addRow(Hashes &hashes, const Segment &segment, size_t i) {
   const RowInfo &info = segment.infos[i];
-  hash = mix(hash, reinterpret_cast<uintptr_t>(segment.rows[i].op));
-  hash = mix(hash, segment.rows[i].keys);
-  hash = mix(hash, segment.rows[i].thread);
-  for (size_t w = 0; w < info.words.size(); ++w)
-    if (!isLate(info, w) && (what == Of::All || !isAmong(info.integers, w)))
-      hash = mix(hash, info.words[w]);
+  hashes.add(reinterpret_cast<uintptr_t>(segment.rows[i].op));
+  hashes.add(segment.rows[i].keys);
+  hashes.add(segment.rows[i].thread);
+  for (size_t w = 0; w < info.words.size(); ++w) {
+    if (isLate(info, w))
+      continue;
+    hashes.all = mix(hashes.all, info.words[w]);
+    if (!isAmong(info.integers, w))
+      hashes.structure = mix(hashes.structure, info.words[w]);
+  }
   for (size_t v = info.valuesBefore; v < segment.valuesBefore(i + 1); ++v)
-    hash = what == Of::All ? hashOf(segment.values[v].metadata, hash) : structureOf(segment.values[v], hash);
-  return hash;
+    hashes.add(segment.values[v]);
 }
 
 bool sameRows(const Segment &a, const Segment &b, size_t count, bool integersToo,
@@ -148,7 +151,7 @@ public:
     info.valuesBefore = result_.values.size();
     for (uint32_t position : info.tensorWords)
       info.words[position] = operandWord(valueOf(info.words[position]));
-    for (std::vector<ValueId> &operands : info.operands)
+    for (ValueIds &operands : info.operands)
       renumber(operands);
     renumber(info.written);
     for (ValueId &id : info.results)
@@ -167,7 +170,7 @@ private:
     bool isNew = old != 0 && numbers_[old] == 0;
     return static_cast<Word>(number(old, true)) | (isNew ? kFirstUse : 0);
   }
-  void renumber(std::vector<ValueId> &ids) {
+  template <class Ids> void renumber(Ids &ids) {
     for (ValueId &id : ids)
       id = number(id, true);
   }
@@ -201,7 +204,7 @@ static void findLastUses(Segment &segment) {
     info.dying.clear();
     for (ValueId id : info.results)
       last[id] = i;
-    for (const std::vector<ValueId> &ids : info.operands)
+    for (const ValueIds &ids : info.operands)
       for (ValueId id : ids)
         last[id] = i;
   }
@@ -212,14 +215,14 @@ static void findLastUses(Segment &segment) {
 
 void Segment::settle() {
   findLastUses(*this);
-  hash = structure = settings;
+  Hashes hashes{settings, settings};
   writesLiveIns = false;
   for (ValueId id : liveIns)
     values[id].root = id;
   for (size_t i = 0; i < rows.size(); ++i) {
     RowInfo &info = infos[i];
-    info.prefixHash = hash;
-    info.prefixStructure = structure;
+    info.prefixHash = hashes.all;
+    info.prefixStructure = hashes.structure;
     for (ValueId result : info.results)
       if (static_cast<size_t>(result) >= info.valuesBefore)
         values[result].root = rootOf(*this, info, result);
@@ -229,9 +232,10 @@ void Segment::settle() {
     rows[i].resultCount = static_cast<uint32_t>(info.results.size());
     rows[i].writesLiveIn = !info.armed.empty();
     writesLiveIns |= rows[i].writesLiveIn;
-    hash = hashOfRow(*this, i, hash, Of::All);
-    structure = hashOfRow(*this, i, structure, Of::Structure);
+    addRow(hashes, *this, i);
   }
+  hash = hashes.all;
+  structure = hashes.structure;
 }
 
 bool samePrefix(const Segment &a, const Segment &b, size_t count) {

@@ -13,6 +13,7 @@
 #include <ATen/core/ivalue.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/SmallVector.h>
 
 #include <string>
 #include <vector>
@@ -56,23 +57,26 @@ struct DimMark {
   int64_t least = 0, most = 0; ///< of a dynamic one
 };
 
+/// The tensors in one argument: most often one.
+using ValueIds = c10::SmallVector<ValueId, 2>;
+
 /// The rest of a row.
 struct RowInfo {
   std::optional<c10::OperatorHandle> op;
   const OperatorFacts *facts = nullptr;
   std::vector<Word> words;
-  std::vector<ValueId> results;               ///< 0: undefined
-  std::vector<c10::IValue> arguments;         ///< in schema order; tensors and lists of them are none
-  std::vector<std::vector<ValueId>> operands; ///< by argument: the tensors in it
-  std::vector<uint32_t> tensorWords;          ///< positions of the words that are values
-  std::vector<LateScalar> late;               ///< floats that may differ at each call
-  std::vector<LateScalar> integers;           ///< ints and bools that may vary once they were seen to
-  std::vector<ValueId> written;               ///< operands written
-  std::vector<ValueId> armed;                 ///< live-ins whose memory those writes change
-  std::vector<ValueId> dying;                 ///< values, no live-ins, that no later row takes
-  size_t valuesBefore = 0;                    ///< values known before the row
-  uint64_t prefixHash = 0;                    ///< of all rows before this one
-  uint64_t prefixStructure = 0;               ///< the same without sizes and integers
+  std::vector<ValueId> results;       ///< 0: undefined
+  std::vector<c10::IValue> arguments; ///< in schema order; tensors and lists of them are none
+  std::vector<ValueIds> operands;     ///< by argument: the tensors in it
+  std::vector<uint32_t> tensorWords;  ///< positions of the words that are values
+  std::vector<LateScalar> late;       ///< floats that may differ at each call
+  std::vector<LateScalar> integers;   ///< ints and bools that may vary once they were seen to
+  std::vector<ValueId> written;       ///< operands written
+  std::vector<ValueId> armed;         ///< live-ins whose memory those writes change
+  std::vector<ValueId> dying;         ///< values, no live-ins, that no later row takes
+  size_t valuesBefore = 0;            ///< values known before the row
+  uint64_t prefixHash = 0;            ///< of all rows before this one
+  uint64_t prefixStructure = 0;       ///< the same without sizes and integers
   c10::impl::LocalDispatchKeySet keys{c10::impl::PODLocalDispatchKeySet{}}; ///< the thread's, without ours
   c10::AutogradState autograd{false, false, false, false};
   std::string module; ///< path, for people

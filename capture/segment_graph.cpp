@@ -138,7 +138,7 @@ private:
   }
 
   Operand argumentOf(const RowInfo &info, size_t argument) const {
-    const std::vector<ValueId> &ids = info.operands[argument];
+    const ValueIds &ids = info.operands[argument];
     if (info.facts->arguments[argument].role == ArgumentFacts::Role::Tensor)
       return operandOf(info, argument, ids[0]);
     if (info.arguments[argument].isNone())

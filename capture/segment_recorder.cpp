@@ -104,37 +104,41 @@ struct RecordingSink {
   bool bindsLate = false, mayVary = false;
 
   bool word(Word word) {
-    info.words.push_back(word);
+    recorder.scratch_.words.push_back(word);
     return true;
   }
   bool integer(Word value) {
     if (mayVary)
-      info.integers.push_back({static_cast<uint32_t>(info.words.size()), static_cast<uint32_t>(argument)});
+      recorder.scratch_.integers.push_back(here());
     return word(value);
   }
   bool real(double value) {
     if (bindsLate && !isSpecialNumber(value))
-      info.late.push_back({static_cast<uint32_t>(info.words.size()), static_cast<uint32_t>(argument)});
+      recorder.scratch_.late.push_back(here());
     return word(std::bit_cast<Word>(value));
   }
   bool tensor(c10::TensorImpl &tensor) {
     bool isNew = false;
     ValueId value = recorder.operand(tensor, isNew);
-    info.tensorWords.push_back(static_cast<uint32_t>(info.words.size()));
+    recorder.scratch_.tensorWords.push_back(here().word);
     info.operands[argument].push_back(value);
     return word(static_cast<Word>(value) | (isNew ? kFirstUse : 0));
+  }
+  LateScalar here() const {
+    return {static_cast<uint32_t>(recorder.scratch_.words.size()), static_cast<uint32_t>(argument)};
   }
 };
 
 SegmentRecorder::SegmentRecorder(PlaceholderOwner &owner, Namer namer, SettingsId settings)
     : owner_(owner), namer_(std::move(namer)), members_(1) {
-  // Rows and values are large: the first few dozen do not move.
-  constexpr size_t kExpectedRows = 64;
+  // Rows and values are large: the first few hundred do not move.
+  constexpr size_t kExpectedRows = 160, kExpectedValues = 480;
   segment_.rows.reserve(kExpectedRows);
   segment_.infos.reserve(kExpectedRows);
-  segment_.values.reserve(2 * kExpectedRows);
-  known_.reserve(2 * kExpectedRows);
-  families_.reserve(2 * kExpectedRows);
+  segment_.values.reserve(kExpectedValues);
+  members_.reserve(kExpectedValues);
+  known_.reserve(kExpectedValues);
+  families_.reserve(kExpectedValues);
   segment_.values.resize(1);
   segment_.settings = settings;
 }
@@ -161,16 +165,17 @@ void SegmentRecorder::resume(const Segment &segment, size_t rows, const std::vec
       members_[segment_.values[written].family].isWritten = true;
   for (size_t id = 1; id < values && id < tensors.size(); ++id)
     if (tensors[id].defined())
-      know(tensors[id], static_cast<ValueId>(id), segment_.values[id].isLiveIn);
+      know(tensors[id], static_cast<ValueId>(id), segment_.values[id].isLiveIn,
+           familyOf(storageOf(*tensors[id].unsafeGetTensorImpl())) == 0 ? Memory::New : Memory::Known);
 }
 
-void SegmentRecorder::know(const at::Tensor &tensor, ValueId id, bool isLiveIn) {
+void SegmentRecorder::know(const at::Tensor &tensor, ValueId id, bool isLiveIn, Memory memory) {
   c10::TensorImpl &impl = *tensor.unsafeGetTensorImpl();
   Known known{id, storageOf(impl), std::nullopt};
   watchTensor(impl, owner_); // a touch now is a touch later, when it may come before rows that are pending
   if (isLiveIn || !isPlaceholder(impl))
     known.hold.emplace(tensor.getIntrusivePtr());
-  if (known.storage && familyOf(known.storage) == 0)
+  if (known.storage && memory == Memory::New)
     families_.insert_or_assign(
         known.storage, Family{segment_.values[id].family, impl.unsafe_storage().getWeakStorageImpl()});
   known_.insert_or_assign(&impl, std::move(known));
@@ -184,10 +189,10 @@ ValueId SegmentRecorder::familyOf(const c10::StorageImpl *storage) const {
   return it == families_.end() || it->second.hold.expired() ? 0 : it->second.family;
 }
 
-ValueId SegmentRecorder::declare(const at::Tensor &tensor, bool isLiveIn, ValueId family) {
+ValueId SegmentRecorder::declare(const at::Tensor &tensor, bool isLiveIn, ValueId family, Memory memory) {
   auto id = static_cast<ValueId>(segment_.values.size());
   SegmentValue &value = segment_.values.emplace_back();
-  value.metadata = metadataOf(tensor);
+  describe(tensor, value.metadata);
   value.isLiveIn = isLiveIn;
   value.family = family == 0 ? id : family;
   if (isLiveIn) {
@@ -201,7 +206,7 @@ ValueId SegmentRecorder::declare(const at::Tensor &tensor, bool isLiveIn, ValueI
   if (!tensor.device().is_cpu() && segment_.device.is_cpu())
     segment_.device = tensor.device();
   members_.emplace_back();
-  know(tensor, id, isLiveIn);
+  know(tensor, id, isLiveIn, memory);
   return id;
 }
 
@@ -213,7 +218,8 @@ ValueId SegmentRecorder::operand(c10::TensorImpl &tensor, bool &isNew) {
     return it->second.value;
   isNew = true;
   at::Tensor self = tensorOf(tensor);
-  return declare(self, true, familyOf(storageOf(tensor)));
+  ValueId family = familyOf(storageOf(tensor));
+  return declare(self, true, family, family == 0 ? Memory::New : Memory::Known);
 }
 
 void SegmentRecorder::encode(Row &row, RowInfo &info, const torch::jit::Stack &stack) {
@@ -221,7 +227,11 @@ void SegmentRecorder::encode(Row &row, RowInfo &info, const torch::jit::Stack &s
   const c10::IValue *values = stack.data() + (stack.size() - facts.arguments.size());
   info.operands.resize(facts.arguments.size());
   info.arguments.reserve(facts.arguments.size());
-  info.words.reserve(2 * facts.arguments.size());
+  auto &[words, tensorWords, late, integers] = scratch_;
+  words.clear();
+  tensorWords.clear();
+  late.clear();
+  integers.clear();
   RecordingSink sink{*this, info};
   WordReader<RecordingSink> reader(sink);
   for (size_t i = 0; i < facts.arguments.size(); ++i) {
@@ -235,6 +245,10 @@ void SegmentRecorder::encode(Row &row, RowInfo &info, const torch::jit::Stack &s
     bool isGivenList = isTensor && values[i].isList(); // which a missing one is not
     info.arguments.push_back(isTensor ? (isGivenList ? c10::IValue(true) : c10::IValue()) : values[i]);
   }
+  info.words = words;
+  info.tensorWords = tensorWords;
+  info.late = late;
+  info.integers = integers;
   row.isFactory =
       std::all_of(info.operands.begin(), info.operands.end(), [](const auto &ids) { return ids.empty(); });
 }
@@ -289,7 +303,7 @@ ValueId SegmentRecorder::takeResult(const RowInfo &info, at::Tensor &tensor, std
     return std::any_of(ids.begin(), ids.end(), [&](ValueId id) { return id != 0; });
   });
   tensor = Placeholder::adopt(std::move(tensor), static_cast<ValueId>(segment_.values.size()), owner_);
-  return declare(tensor, false, mayBeView ? family : 0);
+  return declare(tensor, false, mayBeView ? family : 0, family == 0 ? Memory::New : Memory::Known);
 }
 
 std::string SegmentRecorder::takeResults(RowInfo &info, torch::jit::Stack *stack) {

@@ -62,8 +62,9 @@ private:
   };
   friend struct RecordingSink;
   ValueId operand(c10::TensorImpl &tensor, bool &isNew);
-  void know(const at::Tensor &tensor, ValueId id, bool isLiveIn);
-  ValueId declare(const at::Tensor &tensor, bool isLiveIn, ValueId family);
+  enum class Memory { Known, New }; // whether families_ has it
+  void know(const at::Tensor &tensor, ValueId id, bool isLiveIn, Memory memory);
+  ValueId declare(const at::Tensor &tensor, bool isLiveIn, ValueId family, Memory memory);
   ValueId familyOf(const c10::StorageImpl *storage) const;
   void encode(Row &row, RowInfo &info, const torch::jit::Stack &stack);
   void takeWrites(RowInfo &info);
@@ -85,6 +86,12 @@ private:
     bool isWritten = false; // of a family
   };
   std::vector<Member> members_;
+  /// Of the row being written: it gets copies of the right size.
+  struct {
+    std::vector<Word> words;
+    std::vector<uint32_t> tensorWords;
+    std::vector<LateScalar> late, integers;
+  } scratch_;
 };
 
 } // namespace graphopt::capture

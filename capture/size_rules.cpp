@@ -63,7 +63,7 @@ public:
 
 private:
   const Sizes &sizes(ValueId id) const { return segment_.values[id].metadata.sizes; }
-  const std::vector<ValueId> *find(std::string_view name) const {
+  const ValueIds *find(std::string_view name) const {
     for (size_t i = 0; i < info_.facts->arguments.size(); ++i)
       if (info_.facts->arguments[i].name == name)
         return &info_.operands[i];
