@@ -4,6 +4,7 @@
 //
 // Each benchmark also reports its time divided by the operators of a call, so that Eager and Record subtract.
 #include "capture/capture.h"
+#include "capture/handler.h"
 #include "test/unit/capture/modules.h"
 
 #include <ATen/Functions.h>
@@ -41,21 +42,53 @@ ModuleCase script() {
   return {torchScriptProgram(parent), {at::rand({4, 8})}};
 }
 
+/// Freed memory is put in order when next a large block is asked for: now.
+void settleFreedMemory() { benchmark::DoNotOptimize(std::make_unique<char[]>(size_t{1} << 16)); }
+
 /// The capture is taken down off the clock, as a first call keeps it.
 void recordOnce(benchmark::State &state, ModuleCase &module) {
   std::optional<Capture> capture = record(*module.program, module.args);
   benchmark::DoNotOptimize(capture);
   state.PauseTiming();
   capture.reset();
+  settleFreedMemory();
   state.ResumeTiming();
 }
 
-void run(benchmark::State &state, ModuleCase module, bool recorded) {
+/// As it is, but where another code ran before: as cold as the operators of a recorded call are.
+void runCold(benchmark::State &state, ModuleCase &module) {
+  state.PauseTiming();
+  record(*module.program, module.args);
+  settleFreedMemory();
+  state.ResumeTiming();
+  benchmark::DoNotOptimize(module.program->call(module.args));
+}
+
+/// Hands every operator on.
+class Bystander final : public OperatorSink {
+  void onCall(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) override {
+    op.redispatchBoxed(keys, stack);
+  }
+};
+
+void runIntercepted(ModuleCase &module) {
+  Bystander bystander;
+  SinkScope scope(bystander);
+  benchmark::DoNotOptimize(module.program->call(module.args));
+}
+
+enum class Way { Eager, Cold, Intercepted, Record };
+
+void run(benchmark::State &state, ModuleCase module, Way way) {
   at::set_num_threads(1);
   size_t operators = record(*module.program, module.args).stats.operators;
   for (auto _ : state) {
-    if (recorded)
+    if (way == Way::Record)
       recordOnce(state, module);
+    else if (way == Way::Cold)
+      runCold(state, module);
+    else if (way == Way::Intercepted)
+      runIntercepted(module);
     else
       benchmark::DoNotOptimize(module.program->call(module.args));
   }
@@ -66,9 +99,13 @@ void run(benchmark::State &state, ModuleCase module, bool recorded) {
 }
 
 #define RECORD_BENCHMARK(NAME, MAKE)                                                                         \
-  void NAME##Eager(benchmark::State &state) { run(state, MAKE, false); }                                     \
-  void NAME##Record(benchmark::State &state) { run(state, MAKE, true); }                                     \
+  void NAME##Eager(benchmark::State &state) { run(state, MAKE, Way::Eager); }                                \
+  void NAME##Cold(benchmark::State &state) { run(state, MAKE, Way::Cold); }                                  \
+  void NAME##Intercepted(benchmark::State &state) { run(state, MAKE, Way::Intercepted); }                    \
+  void NAME##Record(benchmark::State &state) { run(state, MAKE, Way::Record); }                              \
   BENCHMARK(NAME##Eager)->Unit(benchmark::kMicrosecond);                                                     \
+  BENCHMARK(NAME##Cold)->Unit(benchmark::kMicrosecond);                                                      \
+  BENCHMARK(NAME##Intercepted)->Unit(benchmark::kMicrosecond);                                               \
   BENCHMARK(NAME##Record)->Unit(benchmark::kMicrosecond)
 
 RECORD_BENCHMARK(chain, chain(20));

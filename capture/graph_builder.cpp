@@ -74,8 +74,8 @@ private:
   void declareUsed();
   void declare(ValueId id);
   void copyWrittenConstants();
-  void addCall(const TraceCall &call, const std::string &name);
-  void addOp(const TraceCall &call, const std::string &name);
+  void addCall(TraceCall &call, const std::string &name);
+  void addOp(TraceCall &call, const std::string &name);
   void addRead(const TraceCall &call);
   std::vector<FamilyId> markHiddenWrites(ir::Op *op, const TraceCall &call);
   void addOverlapBorders();
@@ -235,7 +235,7 @@ void GraphBuilder::addRead(const TraceCall &call) {
   border("read", readOf(call), isSetData ? "set_data" : call.facts->base, trace_.scopes[call.scope].path);
 }
 
-void GraphBuilder::addCall(const TraceCall &call, const std::string &name) {
+void GraphBuilder::addCall(TraceCall &call, const std::string &name) {
   if (call.isErased)
     return;
   if (call.facts && call.facts->readsData)
@@ -261,9 +261,20 @@ std::vector<FamilyId> GraphBuilder::markHiddenWrites(ir::Op *op, const TraceCall
   return families;
 }
 
-void GraphBuilder::addOp(const TraceCall &call, const std::string &name) {
-  ir::Op *op = capture_.graph.append(capture_.graph.body(), ir::Op::Kind::Call, call.name,
-                                     operandsOf(call.operands), call.attrs);
+/// Whether a call names a place in its operand's storage, counted from the storage's start.
+bool countsFromStorage(const TraceCall &call) {
+  if (!call.facts->base.starts_with("as_strided"))
+    return false;
+  return std::any_of(call.attrs.begin(), call.attrs.end(), [](const ir::NamedAttr &attr) {
+    return attr.name == "storage_offset" && !attr.value.isNone();
+  });
+}
+
+void GraphBuilder::addOp(TraceCall &call, const std::string &name) {
+  if (countsFromStorage(call))
+    recorded_.countedFromStorage.push_back(trace_.values[call.operands.at(0).value].family);
+  ir::Op *op = capture_.graph.append(capture_.graph.body(), ir::Op::Kind::Call, std::string(call.name),
+                                     operandsOf(call.operands), std::move(call.attrs));
   for (ValueId id : call.results) // whose sizes nobody asks the trace for any more
     values_[id] = capture_.graph.addResult(op, name, std::move(trace_.values[id].type));
   op->state = call.isSynthetic ? lastState_ : stateOf(call);

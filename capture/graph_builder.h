@@ -16,7 +16,9 @@ struct Recorded {
   std::vector<ValueId> inputs; // of each tensor leaf of the arguments
   Structure output;
   std::vector<ValueId> outputs; // of each tensor leaf of the result
-  bool writesDeclared = false;  // set by buildCapture: some declared value's memory is written
+  // Set by buildCapture:
+  bool writesDeclared = false;              // some declared value's memory is written
+  std::vector<FamilyId> countedFromStorage; // some operator names a place counted from its storage's start
 };
 
 /// The capture without its result and guards.

@@ -16,6 +16,13 @@ using ir::Attr;
 using ir::Operand;
 using Kind = ir::Value::Kind;
 
+/// Moved, where braces would copy.
+std::vector<Operand> one(Operand operand) {
+  std::vector<Operand> operands;
+  operands.push_back(std::move(operand));
+  return operands;
+}
+
 class GuardWriter {
 public:
   GuardWriter(ir::Graph &graph, size_t expected) : graph_(graph) { graph_.guards.reserve(expected); }
@@ -31,7 +38,7 @@ public:
   void word(const char *kind, std::vector<Operand> operands, std::string word) {
     add(kind, std::move(operands), Attr::word(std::move(word)));
   }
-  void meta(ir::Value *value) { add("meta", {Operand::of(value)}, value->type); }
+  void meta(ir::Value *value) { add("meta", one(Operand::of(value)), value->type); }
 
 private:
   ir::Graph &graph_;
@@ -61,7 +68,7 @@ void addState(GuardWriter &guards, const EntryState &entry, const Recorded &reco
   guards.word("grad_mode", {}, onOff(entry.ambient.grad));
   guards.word("inference_mode", {}, onOff(entry.ambient.inference));
   auto autocast = [&](c10::DeviceType device, const std::string &word) {
-    guards.word("autocast", {Operand::lit(Attr::word(c10::DeviceTypeName(device, true)))}, word);
+    guards.word("autocast", one(Operand::lit(Attr::word(c10::DeviceTypeName(device, true)))), word);
   };
   autocast(recorded.device.type(), entry.autocast);
   if (!recorded.device.is_cpu())
@@ -72,7 +79,7 @@ void addState(GuardWriter &guards, const EntryState &entry, const Recorded &reco
   guards.word("deterministic", {}, recorded.process.deterministic);
   guards.word("matmul_precision", {}, recorded.process.matmul);
   for (const auto &[setting, word] : switchesFor(graph, recorded.process))
-    guards.word("setting", {name(std::string(setting))}, word);
+    guards.word("setting", one(name(std::string(setting))), word);
 }
 
 /// Pairs of declared values that overlap; and, when memory of a declared value is written, that the others
@@ -96,22 +103,12 @@ void addAliases(GuardWriter &guards, const std::vector<LiveTensors::Entry> &live
   }
 }
 
-/// Whether a call names a place in its operand's storage, counted from the storage's start.
-bool countsFromStorage(const TraceCall &call) {
-  if (!call.facts || !call.facts->base.starts_with("as_strided"))
-    return false;
-  return std::any_of(call.attrs.begin(), call.attrs.end(), [](const ir::NamedAttr &attr) {
-    return attr.name == "storage_offset" && !attr.value.isNone();
-  });
-}
-
 /// Where declared values begin in their storage, where some operator counts from the storage's start.
-void addOffsets(GuardWriter &guards, const std::vector<LiveTensors::Entry> &live, const Trace &trace) {
-  std::set<FamilyId> families;
-  for (const TraceCall &call : trace.calls)
-    if (countsFromStorage(call))
-      families.insert(trace.values[call.operands.at(0).value].family);
-  for (const TraceValue &value : trace.values) {
+void addOffsets(GuardWriter &guards, const std::vector<LiveTensors::Entry> &live, const Recorded &recorded) {
+  const std::set<FamilyId> families(recorded.countedFromStorage.begin(), recorded.countedFromStorage.end());
+  if (families.empty())
+    return;
+  for (const TraceValue &value : recorded.trace.values) {
     if (!value.weak || !families.contains(value.family))
       continue;
     for (const LiveTensors::Entry &entry : live)
@@ -138,7 +135,7 @@ void addGuards(Capture &capture, const Recorded &recorded, const EntryState &ent
       guards.meta(bound.value);
   const LiveTensors live(capture, leaves);
   addAliases(guards, live.all(), recorded.writesDeclared);
-  addOffsets(guards, live.all(), recorded.trace);
+  addOffsets(guards, live.all(), recorded);
 }
 
 } // namespace graphopt::capture

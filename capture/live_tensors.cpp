@@ -38,6 +38,7 @@ bool overlap(const at::Tensor &a, const at::Tensor &b) {
 
 LiveTensors::LiveTensors(const Capture &capture, const std::vector<at::Tensor> &leaves) {
   GO_ASSERT(leaves.size() == capture.inputs.size(), "one tensor for each leaf of the arguments");
+  all_.reserve(leaves.size() + capture.bound.size());
   for (size_t i = 0; i < leaves.size(); ++i)
     if (!isAmong(all_, capture.inputs[i]))
       all_.push_back({capture.inputs[i], leaves[i]});

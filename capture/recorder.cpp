@@ -66,6 +66,8 @@ void Recorder::takeArguments(TraceCall &call, const torch::jit::Stack &stack) {
   const std::vector<ArgumentFacts> &arguments = call.facts->arguments;
   // The stack may hold values of others below.
   const c10::IValue *values = stack.data() + (stack.size() - arguments.size());
+  call.operands.reserve(arguments.size());
+  attrs_.clear();
   for (size_t i = 0; i < arguments.size(); ++i) {
     const ArgumentFacts &argument = arguments[i];
     switch (argument.role) {
@@ -78,10 +80,11 @@ void Recorder::takeArguments(TraceCall &call, const torch::jit::Stack &stack) {
     case ArgumentFacts::Role::Attr: {
       ir::Attr attr = toAttr(values[i], *argument.type);
       if (!argument.defaultValue || !(*argument.defaultValue == attr))
-        call.attrs.push_back({argument.name, std::move(attr)});
+        attrs_.push_back({argument.name, std::move(attr)});
     }
     }
   }
+  call.attrs.assign(std::make_move_iterator(attrs_.begin()), std::make_move_iterator(attrs_.end()));
   size_t next = 0;
   linkOperands(call.operands, next);
 }

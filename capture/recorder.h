@@ -49,6 +49,7 @@ private:
   c10::DeviceType device_;
   Strays *strays_ = nullptr;
   std::vector<Seen> seen_; // of the call being recorded
+  std::vector<ir::NamedAttr> attrs_;
 };
 
 } // namespace graphopt::capture

@@ -40,18 +40,15 @@ std::string_view commonModule(std::string_view a, std::string_view b) {
 
 } // namespace
 
-int32_t ScopeTracker::intern(std::string path, bool isGuessed) {
+int32_t ScopeTracker::intern(std::string_view path, bool isGuessed) {
   const TraceScope &before = trace_.scopes[last_];
   if (before.isGuessed == isGuessed && before.path == path)
     return last_;
   auto &known = isGuessed ? knownGuessed_ : known_;
-  auto it = known.find(path);
-  if (it != known.end())
-    return it->second;
-  auto index = static_cast<int32_t>(trace_.scopes.size());
-  trace_.scopes.push_back({path, isGuessed});
-  known.emplace(std::move(path), index);
-  return index;
+  auto [it, isNew] = known.try_emplace(std::string(path), static_cast<int32_t>(trace_.scopes.size()));
+  if (isNew)
+    trace_.scopes.push_back({it->first, isGuessed});
+  return it->second;
 }
 
 void ScopeTracker::collectModules(const std::vector<TraceOperand> &operands) {
@@ -71,19 +68,19 @@ int32_t ScopeTracker::guessFrom(const std::vector<TraceOperand> &operands) {
   collectModules(operands);
   if (modules_.empty()) {
     const TraceScope &before = trace_.scopes[last_];
-    return before.isGuessed || before.path.empty() ? last_ : intern(before.path, true);
+    return before.isGuessed || before.path.empty() ? last_ : intern(std::string(before.path), true);
   }
   std::string_view common = modules_.front();
   for (std::string_view module : modules_)
     common = commonModule(common, module);
-  return intern(std::string(common), false);
+  return intern(common, false);
 }
 
 int32_t ScopeTracker::scopeOf(const std::vector<TraceOperand> &operands) {
   if (!Scope::current().empty())
     return last_ = intern(Scope::current(), false);
   if (std::optional<std::string> path = program_.scope())
-    return last_ = path->empty() ? 0 : intern(std::move(*path), false);
+    return last_ = path->empty() ? 0 : intern(*path, false);
   return guess_ ? last_ = guessFrom(operands) : 0;
 }
 

@@ -17,7 +17,7 @@ public:
   int32_t scopeOf(const std::vector<TraceOperand> &operands);
 
 private:
-  int32_t intern(std::string path, bool isGuessed);
+  int32_t intern(std::string_view path, bool isGuessed);
   int32_t guessFrom(const std::vector<TraceOperand> &operands);
   void collectModules(const std::vector<TraceOperand> &operands);
 

@@ -52,11 +52,7 @@ Attr formatWord(int64_t value) {
 
 Attr listToAttr(const c10::IValue &value, const c10::Type *element) {
   std::vector<Attr> items;
-  if (value.isIntList()) { // sizes and dims: no boxing of items
-    for (int64_t item : value.toIntVector())
-      items.push_back(Attr::integer(item));
-    return Attr::list(std::move(items));
-  }
+  items.reserve(value.toListRef().size());
   for (const c10::IValue &item : value.toListRef())
     items.push_back(element ? toAttr(item, *element) : toAttr(item));
   return Attr::list(std::move(items));

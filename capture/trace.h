@@ -11,8 +11,8 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/intrusive_ptr.h>
 
-#include <deque>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace graphopt::capture {
@@ -61,7 +61,7 @@ struct AmbientState {
 
 struct TraceCall {
   const OperatorFacts *facts = nullptr; // nullptr: a border alone
-  std::string name;                     // IR name; differs from the facts' for in-place views
+  std::string_view name;                // IR name; differs from the facts' for in-place views
   std::vector<TraceOperand> operands;
   std::vector<ir::NamedAttr> attrs;
   std::vector<ValueId> results;
@@ -80,11 +80,10 @@ struct TraceScope {
   bool operator==(const TraceScope &) const = default;
 };
 
-/// Values and calls are large and grow one by one: they lie in deques, which never move them.
 struct Trace {
-  std::deque<TraceValue> values;
+  std::vector<TraceValue> values;
   std::vector<TraceFamily> families;
-  std::deque<TraceCall> calls;
+  std::vector<TraceCall> calls;
   std::vector<TraceScope> scopes{1}; // [0] is the top
 };
 

@@ -50,6 +50,16 @@ at::Tensor detachedCopy(const at::Tensor &tensor) {
   return copy;
 }
 
+ValueTable::ValueTable(Trace &trace) : trace_(trace) {
+  // Values and calls are large: the first few dozen do not move.
+  constexpr size_t kExpected = 128;
+  trace.values.reserve(kExpected);
+  trace.families.reserve(kExpected);
+  trace.calls.reserve(kExpected);
+  tensors_.reserve(kExpected);
+  storages_.reserve(kExpected);
+}
+
 FamilyId ValueTable::familyOf(const at::Tensor &tensor) const {
   auto it = storages_.find(storageOf(tensor));
   return it == storages_.end() ? kNone : it->second.family;

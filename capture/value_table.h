@@ -9,7 +9,7 @@ namespace graphopt::capture {
 
 class ValueTable {
 public:
-  explicit ValueTable(Trace &trace) : trace_(trace) {}
+  explicit ValueTable(Trace &trace);
 
   /// An argument or a parameter, before the program runs. The same tensor again gives the value it has.
   ValueId declare(ir::Value::Kind kind, const std::string &name, const at::Tensor &tensor);

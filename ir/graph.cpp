@@ -118,6 +118,7 @@ void Op::removeAttr(std::string_view attrName) {
 }
 
 void Op::link() {
+  useSlots_.reserve(operands_.size());
   visitValues(operands_, [&](const Operand &o) {
     o.value->useIndex_.push_back(static_cast<uint32_t>(useSlots_.size()));
     useSlots_.push_back(o.value->users_.size());
@@ -207,10 +208,15 @@ struct TextHash {
 template <class T> using TextMap = std::unordered_map<std::string, T, TextHash, std::equal_to<>>;
 
 struct Graph::Names {
-  TextMap<Value *> values; // nullptr: was used, may not be used again
-  TextMap<int> next;
+  struct Named {
+    Value *value = nullptr; // nullptr: was used, may not be used again
+    int next = 0;           // number of the last name made of this one
+  };
+  TextMap<Named> values;
   TextMap<uint32_t> states; // key of a state -> its index in Graph::states
   size_t statesIndexed = 0; // how many of Graph::states the map knows
+
+  Names() { values.reserve(128); }
 };
 
 namespace {
@@ -239,7 +245,7 @@ std::vector<Value *> Graph::declared(Value::Kind kind) const {
 
 Value *Graph::find(std::string_view valueName) const {
   auto it = names_->values.find(valueName);
-  return it == names_->values.end() ? nullptr : it->second;
+  return it == names_->values.end() ? nullptr : it->second.value;
 }
 
 uint32_t Graph::intern(const OpState &state) {
@@ -262,9 +268,10 @@ const Sym *Graph::findSym(std::string_view symName) const {
 
 std::string Graph::freshName(std::string_view base) {
   std::string wanted(base.empty() ? "0" : base);
-  if (!names_->values.contains(wanted))
+  auto known = names_->values.find(wanted);
+  if (known == names_->values.end())
     return wanted;
-  int &n = names_->next[wanted];
+  int &n = known->second.next;
   std::string candidate;
   do
     candidate = wanted + "." + std::to_string(++n);
@@ -281,7 +288,7 @@ Value *Graph::newValue(const std::string &valueName, Type type) {
   if (value->type.device == device)
     value->type.device.reset(); // the graph's device goes without saying
   value->slot_ = values_.size();
-  entry->second = value.get();
+  entry->second.value = value.get();
   values_.push_back(std::move(value));
   return values_.back().get();
 }
@@ -353,12 +360,12 @@ void Graph::moveBefore(Op *op, Op *before) {
 
 void Graph::exchangeNames(Value *a, Value *b) {
   std::swap(a->name, b->name);
-  names_->values[a->name] = a;
-  names_->values[b->name] = b;
+  names_->values[a->name].value = a;
+  names_->values[b->name].value = b;
 }
 
 void Graph::dropValue(Value *value) {
-  names_->values[value->name] = nullptr; // names are never given twice: a log line stays unambiguous
+  names_->values[value->name].value = nullptr; // names are never given twice: a log line stays unambiguous
   values_[value->slot_].reset();
 }
 
