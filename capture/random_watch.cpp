@@ -66,61 +66,6 @@ void setState(at::Generator &target, const at::Generator &source) {
   to->set_next_double_normal_sample(from->next_double_normal_sample());
 }
 
-/// Of this thread; null: none.
-thread_local RandomWatch *drawsPending = nullptr;
-
-/// Asked for its state (to save it, as recomputation in backward does), it lets pending draws come first.
-/// Given one, it says so.
-struct AnsweringGenerator final : at::CPUGeneratorImpl {
-  using CPUGeneratorImpl::CPUGeneratorImpl;
-  c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
-    if (drawsPending)
-      letThemDraw();
-    return CPUGeneratorImpl::get_state();
-  }
-  void set_state(const c10::TensorImpl &state) override {
-    touch();
-    CPUGeneratorImpl::set_state(state);
-  }
-  void set_current_seed(uint64_t seed) override {
-    touch();
-    CPUGeneratorImpl::set_current_seed(seed);
-  }
-  uint64_t seed() override {
-    touch();
-    return CPUGeneratorImpl::seed();
-  }
-  static void touch() {
-    if (drawsPending)
-      drawsPending->touch();
-  }
-  void letThemDraw() const {
-    auto &lock = const_cast<std::mutex &>(mutex_);
-    if (!lock.try_lock())
-      userError("the random generator's state is asked for with its mutex held, while a compiled call still "
-                "has to draw "
-                "from it: ask without holding the mutex, or read a value of the call first");
-    lock.unlock();
-    runPendingOperators();
-  }
-};
-
-const void *vtableOf(const at::CPUGeneratorImpl &generator) {
-  return *reinterpret_cast<const void *const *>(&generator);
-}
-
-/// Makes a CPU generator one of the class above, for good, since other threads may be inside. As with watched
-/// tensors, the class has no members of its own.
-void answerFor(const at::Generator &generator) {
-  static const at::CPUGeneratorImpl plain;
-  static const AnsweringGenerator answering;
-  if (!generator.device().is_cpu())
-    return;
-  auto *impl = static_cast<at::CPUGeneratorImpl *>(generator.unsafeGetGeneratorImpl());
-  if (vtableOf(*impl) == vtableOf(plain))
-    *reinterpret_cast<const void **>(impl) = vtableOf(answering);
-}
-
 } // namespace
 
 GeneratorStates::GeneratorStates(const std::vector<c10::Device> &devices) {
@@ -145,11 +90,20 @@ bool GeneratorStates::areCurrent() const {
   return std::ranges::all_of(copies_, [](const auto &pair) { return sameState(pair.first, pair.second); });
 }
 
+void RandomWatch::onStateAsked(c10::GeneratorImpl &generator) {
+  if (!generator.mutex_.try_lock())
+    userError(
+        "the random generator's state is asked for with its mutex held, while a compiled call still has to "
+        "draw from it: ask without holding the mutex, or read a value of the call first");
+  generator.mutex_.unlock();
+  runPendingOperators();
+}
+
 bool RandomWatch::admits(c10::Device device) {
   const at::Generator &now = at::globalContext().defaultGenerator(device);
   if (!state_) {
     answerFor(now);
-    drawsPending = this;
+    setGeneratorListener(this);
     generator_ = now;
     state_ = copyOf(now);
     return true;
@@ -161,8 +115,8 @@ bool RandomWatch::admits(c10::Device device) {
 void RandomWatch::forget() {
   state_.reset();
   isTouched_ = false;
-  if (drawsPending == this)
-    drawsPending = nullptr;
+  if (generatorListener() == this)
+    setGeneratorListener(nullptr);
 }
 
 bool RandomWatch::isInStep() const { return !state_ || (!isTouched_ && sameState(*state_, *generator_)); }

@@ -1,6 +1,8 @@
 // Keeps deferred draws in step with the generator: a program that reseeds in the middle of a call must find
 // that operators before the reseeding drew from the old state, and those after it from the new one.
 #pragma once
+#include "capture/answering_generator.h"
+
 #include <ATen/core/Generator.h>
 #include <c10/core/Device.h>
 
@@ -22,7 +24,7 @@ private:
   std::vector<std::pair<at::Generator, at::Generator>> copies_; // the generator, a copy
 };
 
-class RandomWatch {
+class RandomWatch final : public GeneratorListener {
 public:
   RandomWatch() = default;
   RandomWatch(const RandomWatch &) = delete;
@@ -33,9 +35,8 @@ public:
   bool admits(c10::Device device);
   /// Whether the generator is as the pending draws left it.
   bool isInStep() const;
-  /// The program gave the generator a state, which may be the very one that the pending draws will begin
-  /// with.
-  void touch() { isTouched_ = true; }
+  void onStateAsked(c10::GeneratorImpl &generator) override;
+  void onStateGiven() override { isTouched_ = true; }
   /// While recording, after the draw was made.
   void drew();
   void forget();

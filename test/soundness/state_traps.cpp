@@ -45,6 +45,7 @@ TRAP(State, PlainNetwork) {
 
 /// Nothing is pending when it is read, in any call.
 TRAP(State, ParameterReadBeforeItsFirstUse) {
+  run.needsHost();
   struct Reading : Net {
     double seen = 0;
     Tensor forward(Tensor x) {
