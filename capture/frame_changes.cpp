@@ -391,6 +391,7 @@ bool Frame::closeRecording(const std::string &border) {
   if (recorder->size() == 0)
     return false;
   ++counters_.recordings;
+  graph_.noteRecording(previous_.get(), recorder->segment().rows[0].op);
   std::vector<SegmentPtr> pieces = graph_.insert(recorder->finish(border), recordReason_);
   for (const SegmentPtr &piece : pieces)
     visit(piece);

@@ -17,6 +17,8 @@ uint64_t structureAfter(const Segment &segment, size_t rows) {
   return rows == segment.size() ? segment.structure : segment.infos[rows].prefixStructure;
 }
 
+uint64_t structureOf(const SegmentNode *node) { return node ? node->segment.structure : 0; }
+
 template <class T> bool addNew(std::vector<T> &items, const T &item) {
   if (std::find(items.begin(), items.end(), item) != items.end())
     return false;
@@ -86,13 +88,15 @@ SegmentPtr TraceGraph::exactly(const SegmentPtr &segment, size_t rows) const {
   return nullptr;
 }
 
-bool TraceGraph::mayRecord(const SegmentNode *after, const void *op) {
+bool TraceGraph::mayRecord(const SegmentNode *after, const void *op) const {
+  std::shared_lock lock(mutex_);
+  auto count = recordings_.find({structureOf(after), op});
+  return all_.size() < maxSegments_ && (count == recordings_.end() || count->second < maxStarts_);
+}
+
+void TraceGraph::noteRecording(const SegmentNode *after, const void *op) {
   std::unique_lock lock(mutex_);
-  size_t &count = recordings_[{after ? after->segment.structure : 0, op}];
-  if (count >= maxStarts_ || all_.size() >= maxSegments_)
-    return false;
-  ++count;
-  return true;
+  ++recordings_[{structureOf(after), op}];
 }
 
 SegmentPtr TraceGraph::add(Segment segment, bool isCut, std::string reason) {

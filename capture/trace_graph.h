@@ -102,8 +102,10 @@ public:
   /// that calls find them as they find recorded ones.
   void noteDerived(const Segment &derived, const SegmentPtr &base);
   Dynamic dynamic() const { return dynamic_; }
-  /// Whether one more segment may be recorded that begins with the operator, after `after`. Counts it.
-  bool mayRecord(const SegmentNode *after, const void *op);
+  /// Whether one more segment may be recorded that begins with the operator, after `after`.
+  bool mayRecord(const SegmentNode *after, const void *op) const;
+  /// One was.
+  void noteRecording(const SegmentNode *after, const void *op);
   /// Takes a recorded segment in: cut at known borders, and dropped where an equal one exists. The pieces in
   /// order.
   std::vector<SegmentPtr> insert(Segment segment, std::string reason);

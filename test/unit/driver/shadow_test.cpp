@@ -461,6 +461,19 @@ TEST(Shadow, callsThatBeginInTurnsAreNoDivergences) {
   EXPECT_EQ(fast.explain().shadow.divergences, 0u) << fast.explain();
 }
 
+TEST(Shadow, operatorsThatCannotBePutOffUseUpNoRecordings) {
+  Tensor weight = torch::randn({10, 4}).requires_grad_(), offsets = torch::tensor({0, 2});
+  auto code = [&](const Tensor &indices) {
+    return std::get<0>(at::embedding_bag(weight, indices, offsets)) * 2 + 1;
+  };
+  auto fast = graphopt::compile(code, {.recompileLimit = 2});
+  for (int i = 0; i < 12; ++i) {
+    Tensor indices = torch::randint(10, {5});
+    ASSERT_TRUE(torch::equal(fast(indices), code(indices)));
+  }
+  EXPECT_EQ(fast.explain().shadow.overLimitCalls, 0u) << fast.explain();
+}
+
 TEST(Shadow, thisProcessCanBeCaptured) { EXPECT_EQ(graphopt::capture::selfTest(), std::nullopt); }
 
 } // namespace

@@ -159,7 +159,8 @@ void check(const Exec &exec) {
 
 TEST(Exec, EveryExecLineOfThePassTests) {
   std::set<std::filesystem::path> files; // sorted
-  for (const auto &entry : std::filesystem::directory_iterator(std::string(GRAPHOPT_ROOT) + "/test/passes"))
+  const auto folder = std::filesystem::path(GRAPHOPT_ROOT) / "test" / "passes";
+  for (const auto &entry : std::filesystem::directory_iterator(folder))
     if (entry.path().extension() == ".gir")
       files.insert(entry.path());
   size_t count = 0;
