@@ -10,15 +10,11 @@
 #include <torch/csrc/autograd/variable.h>
 
 namespace graphopt::capture {
-namespace {
 
-void setVtable(c10::TensorImpl &impl, const void *vtable) {
-  *reinterpret_cast<const void **>(&impl) = vtable;
-}
+static thread_local PlaceholderOwner *tensorWatcher = nullptr;
 
-thread_local PlaceholderOwner *tensorWatcher = nullptr;
-
-/// A tensor of the program with a pending write.
+/// A tensor of the program under watch. With a linkage of its own: the sanitizer's check of dynamic types
+/// takes no other.
 struct WatchedTensor final : c10::TensorImpl {
   using TensorImpl::TensorImpl;
   bool has_storage() const override {
@@ -29,8 +25,17 @@ struct WatchedTensor final : c10::TensorImpl {
     report();
     return storage_;
   }
-  void report() const;
+  void report() const {
+    if (tensorWatcher) // of a thread without one: the tensor is shared, and read as in eager
+      tensorWatcher->onAccess(*this);
+  }
 };
+
+namespace {
+
+void setVtable(c10::TensorImpl &impl, const void *vtable) {
+  *reinterpret_cast<const void **>(&impl) = vtable;
+}
 
 struct Vtables {
   const void *plain, *watched, *placeholder;
@@ -45,11 +50,6 @@ Vtables readVtables() {
           classOf(*c10::make_intrusive<Placeholder>(keys, dtype, device))};
 }
 const Vtables vtables = readVtables();
-
-void WatchedTensor::report() const {
-  if (tensorWatcher) // of a thread without one: the tensor is shared, and read as in eager
-    tensorWatcher->onAccess(*this);
-}
 
 /// Answers for placeholders whose segment failed.
 class DeadOwner final : public PlaceholderOwner {
@@ -157,10 +157,11 @@ c10::intrusive_ptr<Placeholder> Placeholder::make(const Metadata &metadata, Valu
   return made;
 }
 
-Placeholder::~Placeholder() {
+void Placeholder::takeLeave() {
   leaveTrap();
   if (owner_)
     owner_->onFreed(*this);
+  watch(nullptr);
 }
 
 c10::intrusive_ptr<c10::TensorImpl> Placeholder::shallow_copy_and_detach(const c10::VariableVersion &version,

@@ -100,7 +100,12 @@ public:
   static at::Tensor adopt(at::Tensor result, ValueId value, PlaceholderOwner &owner);
   Placeholder(c10::DispatchKeySet keys, caffe2::TypeMeta dtype, std::optional<c10::Device> device)
       : TensorImpl(keys, dtype, device) {}
-  ~Placeholder() override;
+  ~Placeholder() override { takeLeave(); }
+  /// Its last holder is gone, though weak references may keep the object longer than its owner lives.
+  void release_resources() override {
+    takeLeave();
+    TensorImpl::release_resources();
+  }
 
   bool has_storage() const override {
     if (isWatched_) [[unlikely]]
@@ -141,6 +146,7 @@ public:
 private:
   bool holdsTrap() const;
   void leaveTrap();
+  void takeLeave();
   void takeMemory(const c10::TensorImpl &source);
   void takeHistory(const at::Tensor &result);
 
