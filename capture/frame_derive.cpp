@@ -15,13 +15,6 @@
 namespace graphopt::capture {
 namespace {
 
-const DimMark *markOf(const std::vector<DimMark> &marks, size_t dim) {
-  auto it = std::find_if(marks.begin(), marks.end(), [&](const DimMark &mark) { return mark.dim == dim; });
-  return it == marks.end() ? nullptr : &*it;
-}
-
-bool isSpecialSize(int64_t size) { return size == 0 || size == 1; }
-
 /// Whether a live-in may have another size than the template's.
 bool mayVary(const Template &from, ValueId id, uint32_t dim, int64_t size, const std::vector<DimMark> &marks,
              Dynamic policy) {

@@ -1,6 +1,8 @@
 // Segments as values: their canonical form, comparison, cutting.
 #include "capture/segment.h"
 
+#include "capture/dim_marks.h"
+
 #include <algorithm>
 #include <limits>
 #include <unordered_map>
@@ -13,11 +15,9 @@ uint64_t mix(uint64_t hash, uint64_t word) {
   return hash * 0xff51afd7ed558ccdull;
 }
 
-bool isSpecialSize(int64_t size) { return size == 0 || size == 1; }
-
 bool isMarkedDynamic(const SegmentValue &value, size_t dim) {
-  return std::any_of(value.marks.begin(), value.marks.end(),
-                     [&](const DimMark &mark) { return mark.dim == dim && mark.isDynamic; });
+  const DimMark *mark = markOf(value.marks, dim);
+  return mark && mark->isDynamic;
 }
 
 /// Which of 0, 1 and larger a live-in's dim is, where that may not vary.

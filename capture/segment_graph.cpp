@@ -3,6 +3,7 @@
 #include "capture/segment_graph.h"
 
 #include "capture/ambient.h"
+#include "capture/dim_marks.h"
 #include "capture/sym_table.h"
 #include "capture/thread_probe.h"
 #include "capture/to_attr.h"
@@ -41,9 +42,8 @@ constexpr ir::DimRange kAnySize{0, ir::DimRange::kInf};
 
 /// Of a live-in's dim: what derived segments keep to.
 ir::DimRange rangeOf(const SegmentValue &value, size_t dim) {
-  for (const DimMark &mark : value.marks)
-    if (mark.dim == dim && mark.isDynamic)
-      return {mark.least, mark.most};
+  if (const DimMark *mark = markOf(value.marks, dim); mark && mark->isDynamic)
+    return {mark->least, mark->most};
   return {2, ir::DimRange::kInf};
 }
 

@@ -1,9 +1,11 @@
 // Which of the two sources holds for a row is found out by asking both about the row as it was recorded.
 #include "capture/shapes.h"
 
+#include "capture/dim_marks.h"
 #include "capture/meta_run.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 namespace graphopt::capture {
@@ -24,6 +26,12 @@ std::optional<Metadata> completed(const ResultLayout &layout, const Metadata &li
   Metadata metadata = like;
   metadata.sizes = layout.sizes;
   metadata.offset = layout.offset;
+  const bool staysPlain = std::ranges::equal(layout.sizes, like.sizes, [](int64_t now, int64_t then) {
+    return now == then || !(isSpecialSize(now) || isSpecialSize(then));
+  });
+  const bool isRowMajor = std::ranges::is_sorted(like.strides, std::greater<>());
+  if (!layout.strides && !staysPlain && !isRowMajor) // kernels may see another memory format in such sizes
+    return std::nullopt;
   std::optional<Sizes> strides = layout.strides ? layout.strides : denseStrides(layout.sizes, like);
   if (layout.sizes.size() != like.sizes.size() || !strides)
     return std::nullopt;

@@ -2,6 +2,8 @@
 // flight can go on with one that was cut meanwhile.
 #include "capture/trace_graph.h"
 
+#include "capture/dim_marks.h"
+
 #include <algorithm>
 #include <graphopt/error.h>
 
@@ -27,8 +29,8 @@ template <class T> bool addNew(std::vector<T> &items, const T &item) {
 }
 
 bool isMarkedStatic(const SegmentValue &value, size_t dim) {
-  return std::any_of(value.marks.begin(), value.marks.end(),
-                     [&](const DimMark &mark) { return mark.dim == dim && !mark.isDynamic; });
+  const DimMark *mark = markOf(value.marks, dim);
+  return mark && !mark->isDynamic;
 }
 
 std::string nameOf(const Segment &segment, ValueId id) {
@@ -36,8 +38,7 @@ std::string nameOf(const Segment &segment, ValueId id) {
   return name.empty() ? fmt::format("tensor {} of segment {}", id, segment.number) : "'" + name + "'";
 }
 
-} // namespace
-
+/// Of the tensors that a segment takes, as one number.
 uint64_t sizesOf(const Segment &segment) {
   uint64_t hash = 0;
   for (ValueId id : segment.liveIns)
@@ -45,6 +46,8 @@ uint64_t sizesOf(const Segment &segment) {
       hash = (hash ^ static_cast<uint64_t>(size)) * 0x9e3779b97f4a7c15ull + (hash >> 29);
   return hash;
 }
+
+} // namespace
 
 std::vector<SegmentPtr> TraceGraph::startingWith(const void *op, const SegmentNode *after) const {
   std::shared_lock lock(mutex_);

@@ -76,9 +76,6 @@ struct Template {
   std::shared_ptr<const Varying> varying;
 };
 
-/// Sizes of the tensors that a segment takes, as one number.
-uint64_t sizesOf(const Segment &segment);
-
 class TraceGraph {
 public:
   /// At most `starts` recordings that begin at one point (after one segment, with one operator), and so many

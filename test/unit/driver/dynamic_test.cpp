@@ -243,6 +243,17 @@ TEST(Dynamic, resultsOfOtherSizesOutliveTheirCall) {
     ASSERT_TRUE(torch::equal(kept[i], expected[i])) << i;
 }
 
+TEST(Dynamic, resultsThatShrinkToOneElement) {
+  torch::nn::Conv2d conv(torch::nn::Conv2dOptions(3, 4, 3));
+  auto code = [&](const Tensor &x) { return conv->forward(x) + 1; };
+  for (at::MemoryFormat format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+    auto fast = graphopt::compile(code);
+    Pair pair(fast, code);
+    for (auto [height, width] : {std::pair(8, 9), {6, 7}, {5, 6}, {3, 5}, {4, 3}, {3, 3}, {7, 5}})
+      pair.expectEqual(torch::randn({2, 3, height, width}).contiguous(format));
+  }
+}
+
 TEST(Dynamic, segmentsAreExplainedWithSyms) {
   auto code = [](const Tensor &x, const Tensor &y) {
     return (x.view({x.size(0) * x.size(1), 6}) + 1).sum(1) + y.flatten() * 2;
