@@ -3,14 +3,13 @@
 // result is a view of shows as well.
 #include "capture/meta_run.h"
 
-#include "capture/keys.h"
+#include "capture/plain_dispatch.h"
 #include "capture/shapes.h"
 #include "capture/tensor_access.h"
 
 #include <ATen/ops/_fused_sdp_choice.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/InferenceMode.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <unordered_map>
 
@@ -19,22 +18,6 @@ namespace {
 
 /// So large that every view fits: it is a number, nothing is allocated.
 constexpr size_t kAnySize = size_t(1) << 56;
-
-/// Only the operators themselves: no autograd, no casts, no recording.
-class PlainDispatch {
-public:
-  PlainDispatch() : guard_(c10::impl::LocalDispatchKeySet(keys())) {}
-
-private:
-  static c10::impl::PODLocalDispatchKeySet keys() {
-    c10::impl::PODLocalDispatchKeySet keys{};
-    keys.set_included(c10::DispatchKeySet(c10::DispatchKey::BackendSelect));
-    keys.set_excluded(c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset |
-                      c10::DispatchKeySet(kCaptureHigh));
-    return keys;
-  }
-  c10::impl::ForceDispatchKeyGuard guard_;
-};
 
 class Twins {
 public:

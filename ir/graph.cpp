@@ -18,7 +18,8 @@ std::optional<E> parseEnum(const std::string_view (&names)[N], std::string_view 
 }
 constexpr std::string_view kStages[] = {"captured", "lowered", "core", "fused", "planned"};
 constexpr std::string_view kForms[] = {"raw", "functional"};
-constexpr std::string_view kDeclarations[] = {"input", "param", "buffer", "outside", "hostval", "const", ""};
+constexpr std::string_view kDeclarations[] = {"input",   "param", "buffer",    "outside",
+                                              "hostval", "const", "cotangent", ""};
 constexpr std::string_view kCmps[] = {"==", "!=", "<=", "<", ">=", ">", "in"};
 
 template <class F> void visitValues(const std::vector<Operand> &operands, const F &f) {

@@ -62,7 +62,8 @@ struct Operand {
 };
 
 struct Value {
-  enum class Kind { Input, Param, Buffer, Outside, HostVal, Const, Result };
+  /// Cotangent: of a joint graph, the gradient of one of its outputs.
+  enum class Kind { Input, Param, Buffer, Outside, HostVal, Const, Cotangent, Result };
   Kind kind = Kind::Result;
   std::string name; // without '%'; unique in its graph
   Type type;

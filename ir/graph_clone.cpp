@@ -1,12 +1,7 @@
-// A deep copy of a graph: the same texts, names and places over new values and ops.
-#include "ir/graph.h"
-
-#include <unordered_map>
+// Deep copies of operators, and of a whole graph: the same texts, names and places over new values and ops.
+#include "ir/splice.h"
 
 namespace graphopt::ir {
-
-namespace {
-using ValueMap = std::unordered_map<const Value *, Value *>;
 
 std::vector<Operand> mapped(std::vector<Operand> operands, const ValueMap &map) {
   for (Operand &operand : operands) {
@@ -18,22 +13,36 @@ std::vector<Operand> mapped(std::vector<Operand> operands, const ValueMap &map) 
   return operands;
 }
 
-void cloneBlock(Graph &to, Block &target, const Block &source, ValueMap &map) {
-  for (const auto &op : source) {
-    Op *copy = to.append(target, op->kind, op->name, mapped(op->operands(), map), op->attrs);
-    copy->groupKind = op->groupKind;
-    copy->number = op->number;
-    copy->state = op->state;
-    copy->loc = op->loc;
-    if (op->body())
-      cloneBlock(to, to.makeBody(copy), *op->body(), map);
-    for (const Value *result : op->results()) {
-      Value *value = to.addResult(copy, result->name, result->type);
-      value->loc = result->loc;
-      map[result] = value;
-    }
+Op *copyOp(Graph &to, Block &block, Op *before, const Op &op, ValueMap &map) {
+  std::vector<Operand> operands = mapped(op.operands(), map);
+  Op *copy = before ? to.insertBefore(before, op.kind, op.name, std::move(operands), op.attrs)
+                    : to.append(block, op.kind, op.name, std::move(operands), op.attrs);
+  copy->groupKind = op.groupKind;
+  copy->number = op.number;
+  copy->loc = op.loc;
+  if (op.body())
+    for (const auto &inner : *op.body())
+      copyOp(to, to.makeBody(copy), nullptr, *inner, map);
+  for (const Value *result : op.results()) {
+    Value *value = to.addResult(copy, result->name, result->type);
+    value->loc = result->loc;
+    map[result] = value;
   }
+  return copy;
 }
+
+namespace {
+
+/// The states of a copied operator and of those in its body: the same numbers, for graphs that share a table.
+void copyStates(Op &copy, const Op &op) {
+  copy.state = op.state;
+  if (!op.body())
+    return;
+  auto inner = copy.body()->begin();
+  for (const auto &from : *op.body())
+    copyStates(**inner++, *from);
+}
+
 } // namespace
 
 Graph Graph::clone() const {
@@ -57,7 +66,8 @@ Graph Graph::clone() const {
   copy.guards = guards;
   for (Guard &guard : copy.guards)
     guard.operands = mapped(std::move(guard.operands), map);
-  cloneBlock(copy, copy.body(), *body_, map);
+  for (const auto &op : *body_)
+    copyStates(*copyOp(copy, copy.body(), nullptr, *op, map), *op);
   return copy;
 }
 

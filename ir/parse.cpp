@@ -24,7 +24,7 @@ std::string describe(const Token &token) {
 
 std::optional<Value::Kind> declarationKind(const Token &token) {
   using enum Value::Kind;
-  for (Value::Kind kind : {Input, Param, Buffer, Outside, HostVal, Const})
+  for (Value::Kind kind : {Input, Param, Buffer, Outside, HostVal, Const, Cotangent})
     if (token.isWord(toString(kind)))
       return kind;
   return std::nullopt;

@@ -97,6 +97,7 @@ private:
     case Kind::Param:
     case Kind::Buffer:
     case Kind::Outside:
+    case Kind::Cotangent:
     case Kind::Result:
       if (hasContent || hasHash)
         v_.error(value, "is a {} and has a content", toString(value.kind));

@@ -149,7 +149,7 @@ void Runner::runStep(const PipelineStep &step) {
 }
 
 void Runner::runPass(const PipelineStep &step, PassReport &report) {
-  PassContext context{options_.catalog, options_.eagerNumerics, step.options, {}};
+  PassContext context{options_.catalog, options_.pieces, options_.eagerNumerics, step.options, {}};
   const auto start = std::chrono::steady_clock::now();
   const Changed changed = step.pass->function(graph_, context);
   const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;

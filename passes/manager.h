@@ -26,6 +26,7 @@ enum class PrintChanged { Off, Whole, Diff };
 
 struct ManagerOptions {
   const ir::OpCatalog *catalog = nullptr;
+  ir::PieceSource *pieces = nullptr;
   bool eagerNumerics = true;
   bool verifyEach = true;
   bool verifyRoundtrip = false;         ///< print, parse, compare after each pass

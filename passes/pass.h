@@ -2,6 +2,7 @@
 #pragma once
 #include "ir/graph.h"
 #include "ir/op_catalog.h"
+#include "ir/pieces.h"
 
 #include <map>
 #include <optional>
@@ -18,6 +19,7 @@ using PassOptions = std::map<std::string, std::string>;
 
 struct PassContext {
   const ir::OpCatalog *catalog = nullptr; ///< may be missing: trust the marks
+  ir::PieceSource *pieces = nullptr;      ///< what operators are made of; may be missing: nothing is lowered
   bool eagerNumerics = true;              ///< numerics=eager: rewrites that change rounding are off
   PassOptions options;
   std::map<std::string, int64_t> statistics; ///< a pass counts here; printed by --stats

@@ -91,10 +91,10 @@ std::string settingWord(const ir::NamedAttr &setting, Words words) {
 
 } // namespace
 
-Ambient ambientOf(const ir::OpState &state) {
+Ambient ambientOf(const ir::Graph &graph, const ir::OpState &state) {
   Ambient ambient;
   ambient.grad = true;
-  bool gradSaid = false;
+  bool gradSaid = false, isOpaque = false;
   for (const ir::NamedAttr &attr : state.ambient) {
     if (attr.name == "grad") {
       ambient.grad = onOff(attr);
@@ -106,13 +106,19 @@ Ambient ambientOf(const ir::OpState &state) {
       ambient.autocast = !ambient.autocastDtype.empty();
     } else if (attr.name == "amp_cache") {
       ambient.autocastCache = onOff(attr);
+    } else if (attr.name == "opaque") {
+      isOpaque = onOff(attr);
     } else {
-      userError(fmt::format(
-          "ambient state '{}' is not understood: expected grad, inference, amp or amp_cache", attr.name));
+      userError(
+          fmt::format("ambient state '{}' is not understood: expected grad, inference, amp, amp_cache or opaque",
+                      attr.name));
     }
   }
   if (ambient.inference && !gradSaid)
     ambient.grad = false; // as c10::InferenceMode sets it
+  ambient.below = graph.stage != ir::Stage::Captured && !isOpaque;
+  if (ambient.below)
+    ambient.grad = false;
   return ambient;
 }
 
@@ -143,7 +149,8 @@ AmbientScope::~AmbientScope() {
   c10::impl::_force_tls_local_dispatch_key_set(saved_->keys);
 }
 
-void AmbientScope::enter(const Ambient &ambient, bool belowAutograd) {
+void AmbientScope::enter(const Ambient &ambient, bool below) {
+  const bool belowAutograd = below || ambient.below;
   if (saved_->current == ambient && saved_->currentBelow == belowAutograd)
     return;
   if (saved_->current && saved_->current->autocast && !ambient.autocast)
@@ -163,7 +170,8 @@ void AmbientScope::enter(const Ambient &ambient, bool belowAutograd) {
   }
 }
 
-void AmbientScope::setBelowAutograd(bool belowAutograd) {
+void AmbientScope::setBelowAutograd(bool below) {
+  const bool belowAutograd = below || saved_->current->below;
   if (saved_->currentBelow == belowAutograd)
     return;
   saved_->currentBelow = belowAutograd;

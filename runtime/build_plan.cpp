@@ -264,7 +264,7 @@ private:
       it = plan_.ambients.insert(it, ambient);
     return static_cast<uint32_t>(it - plan_.ambients.begin());
   }
-  uint32_t ambientIndex(const Op &op) { return stateIndex(ambientOf(graph_.states.at(op.state))); }
+  uint32_t ambientIndex(const Op &op) { return stateIndex(ambientOf(graph_, graph_.states.at(op.state))); }
 
   // ---- the end of a graph
 

@@ -47,7 +47,7 @@ public:
       : graph_(graph), options_(options), syms_(options.syms), defaultDType_(options.fp64),
         settings_(settingsOf(graph)), ambient_(requireDevice(graph.device).type()) {
     for (const ir::OpState &state : graph.states) {
-      states_.push_back(ambientOf(state));
+      states_.push_back(ambientOf(graph, state));
       if (options.fp64)
         states_.back().autocast = false;
     }

@@ -22,7 +22,8 @@ struct InterpretOptions {
 };
 
 /// The operands of the return, in order (undefined tensors where it says none; host scalars as 0-dim
-/// tensors). Operators go through ordinary dispatch, so composite ones decompose as in eager. Borders are
+/// tensors). Operators of a captured graph go through ordinary dispatch, so composite ones
+/// decompose as in eager; those of later stages run below autograd. Borders are
 /// passed over: they mark what the host saw. Throws a user error that names the op when a declared value has
 /// no tensor or another type, an operator is unknown, or an attribute is opaque; errors of the operators
 /// themselves pass through.

@@ -48,6 +48,7 @@ struct Ambient {
   bool autocast = false;
   bool autocastCache = true;
   std::string autocastDtype; // "bf16"
+  bool below = false;        ///< below autograd, whatever the tensors: an operator of a lowered graph
   bool operator==(const Ambient &) const = default;
 };
 

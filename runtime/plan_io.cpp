@@ -165,12 +165,14 @@ Json write(const Ambient &ambient) {
           {"inference", ambient.inference},
           {"autocast", ambient.autocast},
           {"autocast_cache", ambient.autocastCache},
-          {"autocast_dtype", ambient.autocastDtype}};
+          {"autocast_dtype", ambient.autocastDtype},
+          {"below", ambient.below}};
 }
 
 Ambient readAmbient(const Json &json) {
   return {json.at("grad").get<bool>(), json.at("inference").get<bool>(), json.at("autocast").get<bool>(),
-          json.at("autocast_cache").get<bool>(), json.at("autocast_dtype").get<std::string>()};
+          json.at("autocast_cache").get<bool>(), json.at("autocast_dtype").get<std::string>(),
+          json.at("below").get<bool>()};
 }
 
 Json write(const PlanConstant &constant) {

@@ -5,6 +5,7 @@
 #include "tools/model.h"
 #include "tools/pass_flags.h"
 
+#include "driver/lowering.h"
 #include "ir/print.h"
 #include "runtime/catalog.h"
 
@@ -19,6 +20,7 @@ struct DumpOptions {
   ModelFlags model;
   PassFlags passes;
   std::string to = "captured", form = "raw", output = "-";
+  bool joint = false;
 };
 
 /// Constants that the text names by hash go beside it.
@@ -40,6 +42,15 @@ void writeConsts(const capture::Capture &recording, const DumpOptions &options) 
                skipped);
 }
 
+/// What was asked for, then the way down.
+passes::Pipeline loweringPipeline(passes::Pipeline asked, bool joint) {
+  if (asked.empty())
+    asked = passes::parsePipeline("functionalize,cleanup");
+  for (passes::PipelineStep &step : passes::parsePipeline(joint ? "lower{joint=on},dce" : "lower,dce"))
+    asked.push_back(std::move(step));
+  return asked;
+}
+
 int runDump(const DumpOptions &options) {
   const GradScope grad(options.model);
   const Instance instance = options.model.make();
@@ -48,8 +59,12 @@ int runDump(const DumpOptions &options) {
   passes::Pipeline pipeline = options.passes.pipeline();
   if (options.form == "functional" && pipeline.empty())
     pipeline = passes::parsePipeline("functionalize");
-  const auto reports =
-      passes::runPipeline(graph, pipeline, options.passes.managerOptions(&runtime::dispatcherCatalog()));
+  if (options.to == "lowered")
+    pipeline = loweringPipeline(std::move(pipeline), options.joint);
+  driver::Lowering lowering;
+  passes::ManagerOptions manager = options.passes.managerOptions(&runtime::dispatcherCatalog());
+  manager.pieces = &lowering.pieces();
+  const auto reports = passes::runPipeline(graph, pipeline, manager);
   options.passes.report(reports);
   writeConsts(recording, options);
   writeText(options.output, ir::print(graph));
@@ -61,13 +76,15 @@ int runDump(const DumpOptions &options) {
 Run dumpCommand(CLI::App &app) {
   auto options = std::make_shared<DumpOptions>();
   options->model.add(app);
-  app.add_option("--to", options->to, "the stage to stop at: captured")
+  app.add_option("--to", options->to, "the stage to stop at: captured, lowered")
       ->type_name("STAGE")
-      ->check(CLI::IsMember({"captured"}));
+      ->check(CLI::IsMember({"captured", "lowered"}));
   app.add_option("--form", options->form,
                  "raw: as recorded (the default); functional: writes in update regions")
       ->type_name("FORM")
       ->check(CLI::IsMember({"raw", "functional"}));
+  app.add_flag("--joint", options->joint,
+               "forward and backward in one lowered graph (with --grad, else nothing needs gradients)");
   app.add_option("-o", options->output, "write here instead of standard output")->type_name("FILE");
   options->passes.addPassesFlag(app);
   options->passes.addManagerFlags(app);

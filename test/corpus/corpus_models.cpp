@@ -2,6 +2,7 @@
 // (pipeline_check.h), or with --shadow through compile() (shadow_check.h). Prints a line a model, writes the
 // table as Markdown, exits 1 when one differs from eager.
 #include "arguments.h"
+#include "lowered_check.h"
 #include "pipeline_check.h"
 #include "shadow_check.h"
 
@@ -19,7 +20,7 @@ namespace {
 struct Settings {
   Selection selection;
   std::string table;
-  bool scripted = false, shadow = false, train = false;
+  bool scripted = false, shadow = false, lowered = false, train = false;
   int timeout = 300;
 
   std::string suffix() const { return scripted ? ".script.pt" : ".pt"; }
@@ -65,13 +66,25 @@ std::string shadowRow(const Settings &settings, const std::string &name) {
                      o.recordings, o.lateDivergences, o.borders, toString(o.verdict), o.reason);
 }
 
+std::string loweredRow(const Settings &settings, const std::string &name) {
+  Factory make = factoryOf(settings.selection.data(), name, settings.suffix());
+  LoweredOutcome o = checkLowered(make, {.seed = 1, .arguments = {}, .allArguments = true});
+  std::string why = o.reason.empty() ? "" : o.step + ": " + o.reason;
+  return fmt::format("{} | {} | {} | {} | {} | {} | {:.1f} | {} | {}", name, o.captured, o.all, o.gradients,
+                     o.probes, o.withKernels, o.lowerMs, toString(o.verdict), why);
+}
+
 /// The row of one model, run in a process of its own.
 std::string runModel(const Settings &settings, const std::string &name) {
-  std::string line = inChild(
-      [&] { return settings.shadow ? shadowRow(settings, name) : row(settings, name); }, settings.timeout);
+  auto work = [&] {
+    return settings.shadow    ? shadowRow(settings, name)
+           : settings.lowered ? loweredRow(settings, name)
+                              : row(settings, name);
+  };
+  std::string line = inChild(work, settings.timeout);
   bool isRow = line.find(" | ") != std::string::npos && !line.ends_with("TIMEOUT") &&
                line.find("CRASH") == std::string::npos;
-  const char *empty = settings.shadow ? " | | | | | | |" : " | | | | | |";
+  const char *empty = settings.shadow || settings.lowered ? " | | | | | | |" : " | | | | | |";
   return isRow ? line : fmt::format("{}{} WRONG | {}", name, empty, line);
 }
 
@@ -80,6 +93,9 @@ void writeTable(const Settings &settings, const std::vector<std::string> &rows) 
   if (settings.shadow)
     out << "| model | operators | at once | segments | recordings | divergences after call 2 | borders | "
            "result | |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n";
+  else if (settings.lowered)
+    out << "| model | operators | lowered, both ways | gradients | probes | with kernels | ms | result | |\n"
+           "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n";
   else
     out << "| model | ops captured | after cleanup | guards | reads followed | borders | result | |\n"
            "| --- | ---: | ---: | ---: | ---: | ---: | --- | --- |\n";
@@ -100,6 +116,9 @@ int main(int argc, char **argv) {
   app.add_flag("--scripted", settings.scripted, "the scripted models instead of the traced ones");
   auto *shadow =
       app.add_flag("--shadow", settings.shadow, "six calls in shadow mode, instead of the main job");
+  app.add_flag("--lowered", settings.lowered,
+               "forward and backward at the lowered stage, instead of the main job")
+      ->excludes(shadow);
   app.add_flag("--train", settings.train, "in train mode, with gradients")->needs(shadow);
   app.add_option("--table", settings.table, "write the rows as a Markdown table")->type_name("FILE");
   app.add_option("--timeout", settings.timeout, "of one model (300)")->type_name("SECONDS");

@@ -3,6 +3,7 @@
 // that is not equal fails. Exits 1 on a failure and when fewer than 98 % are equal.
 #include "arguments.h"
 #include "dynamic_check.h"
+#include "lowered_check.h"
 #include "pipeline_check.h"
 
 #include <ATen/Parallel.h>
@@ -27,7 +28,7 @@ struct Settings {
   std::string dtype = "float32";
   std::string refusalsFile;
   std::vector<Refusal> refusals;
-  bool list = false, parameters = false, dynamic = false;
+  bool list = false, parameters = false, dynamic = false, lowered = false, kernels = false;
 };
 
 std::vector<Refusal> readRefusals(const std::string &path) {
@@ -95,6 +96,24 @@ void runDynamic(const Settings &settings, const std::string &op, const torch::ji
                          static_cast<int>(outcomes[i].isDerived), outcomes[i].reason);
 }
 
+/// Adds lines as runFile() does, with the number of gradients in place of the borders.
+void runLowered(const Settings &settings, const std::string &op, const torch::jit::Module &file,
+                std::string &lines) {
+  for (const auto &item : file.named_children()) {
+    if (item.value.attr("dtype").toStringRef() != settings.dtype)
+      continue;
+    LoweredOptions options;
+    options.seed = item.value.attr("seed").toInt();
+    options.shapeOnly = item.value.attr("shape_only").toBool();
+    options.arguments = item.value.attr("diff_inputs").toIntVector();
+    options.gradients = !options.arguments.empty();
+    options.kernels = settings.kernels;
+    const LoweredOutcome o = checkLowered(factoryOf(item.value), options);
+    lines += fmt::format("{} {} {} {} {} {}: {}\n", op, item.name, item.value.attr("kind").toStringRef(),
+                         toString(o.verdict), o.gradients, o.step, o.reason);
+  }
+}
+
 /// The ways to run each case, with a mark for its line.
 std::vector<std::pair<Arguments, const char *>> waysOf(const Settings &settings) {
   if (!settings.parameters)
@@ -108,6 +127,8 @@ void runFile(const Settings &settings, const fs::path &path, std::string &lines)
   torch::jit::Module file = torch::jit::load(path.string());
   if (settings.dynamic)
     return runDynamic(settings, op, file, lines);
+  if (settings.lowered)
+    return runLowered(settings, op, file, lines);
   for (const auto &item : file.named_children()) {
     if (item.value.attr("dtype").toStringRef() != settings.dtype)
       continue;
@@ -182,10 +203,13 @@ int finish(const Settings &settings, const Totals &totals) {
              "{} failed\n",
              settings.dtype,
              settings.dynamic      ? ", dynamic"
+             : settings.lowered    ? ", lowered"
              : settings.parameters ? ", parameters"
                                    : "",
              totals.equal, share, totals.borders,
-             settings.dynamic ? "worked out from others" : "with borders", note, totals.refused,
+             settings.dynamic   ? "worked out from others"
+             : settings.lowered ? "with gradients"
+                                : "with borders", note, totals.refused,
              totals.failed);
   std::printf("cases: %zu passed, %zu failed\n", totals.equal + totals.refused, totals.failed);
   return totals.failed || !all || share < 98 ? 1 : 0;
@@ -206,6 +230,8 @@ int main(int argc, char **argv) {
                "each case twice, with arguments that require gradients under no_grad: the plan alone");
   app.add_flag("--dynamic", settings.dynamic,
                "all cases of an operator through one compiled callable with Dynamic::always");
+  app.add_flag("--lowered", settings.lowered, "forward and backward at the lowered stage");
+  app.add_flag("--kernels", settings.kernels, "probes run kernels")->needs("--lowered");
   if (auto status = parseArguments(app, argc, argv))
     return *status;
   settings.refusals = readRefusals(settings.refusalsFile);

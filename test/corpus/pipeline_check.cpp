@@ -69,31 +69,6 @@ std::string difference(const Seen &want, const Seen &got, bool shapeOnly) {
   return d.empty() && want.needGrad != got.needGrad ? "requires_grad differs" : d;
 }
 
-/// Tensors for the graph's declarations: the instance's own arguments and state, the capture's copies for the
-/// rest.
-runtime::Environment environmentOf(const Capture &capture, const Instance &instance) {
-  runtime::Environment environment;
-  for (const capture::Bound &bound : capture.bound)
-    if (bound.value)
-      environment[bound.value->name] = bound.get();
-  for (const capture::NamedTensor &named : instance.program->state())
-    if (environment.contains(named.name))
-      environment[named.name] = named.tensor;
-  std::vector<Tensor> leaves = leavesOf(instance.args);
-  for (size_t i = 0; i < leaves.size(); ++i)
-    if (ir::Value *value = capture.inputs.at(i))
-      environment[value->name] = leaves[i];
-  return environment;
-}
-
-/// The tensors the host would get: graph results put in the places of the call's result, then its tensor
-/// leaves.
-std::vector<Tensor> resultLeaves(const Capture &capture, const std::vector<Tensor> &outputs) {
-  std::vector<Tensor> leaves;
-  capture::flatten(capture::unflatten(capture.output, outputs), leaves);
-  return leaves;
-}
-
 /// The state of one check: which step runs, and what eager gave.
 class Check {
 public:
@@ -275,6 +250,27 @@ const char *toString(Outcome::Verdict verdict) {
     return "invalid";
   }
   return "";
+}
+
+runtime::Environment environmentOf(const Capture &capture, const Instance &instance) {
+  runtime::Environment environment;
+  for (const capture::Bound &bound : capture.bound)
+    if (bound.value)
+      environment[bound.value->name] = bound.get();
+  for (const capture::NamedTensor &named : instance.program->state())
+    if (environment.contains(named.name))
+      environment[named.name] = named.tensor;
+  std::vector<Tensor> leaves = leavesOf(instance.args);
+  for (size_t i = 0; i < leaves.size(); ++i)
+    if (ir::Value *value = capture.inputs.at(i))
+      environment[value->name] = leaves[i];
+  return environment;
+}
+
+std::vector<Tensor> resultLeaves(const Capture &capture, const std::vector<Tensor> &outputs) {
+  std::vector<Tensor> leaves;
+  capture::flatten(capture::unflatten(capture.output, outputs), leaves);
+  return leaves;
 }
 
 Outcome check(const Factory &make, const CheckOptions &options) { return Check(make, options).run(); }

@@ -55,6 +55,15 @@ const char *toString(Outcome::Verdict verdict);
 /// difference and any other exception.
 Outcome check(const Factory &make, const CheckOptions &options);
 
+/// Tensors for the graph's declarations: the instance's own arguments and state, the capture's copies for the
+/// rest.
+std::unordered_map<std::string, at::Tensor> environmentOf(const capture::Capture &capture,
+                                                          const Instance &instance);
+
+/// The tensors the host would get: graph results put in the places of the call's result, then its tensor
+/// leaves.
+std::vector<at::Tensor> resultLeaves(const capture::Capture &capture, const std::vector<at::Tensor> &outputs);
+
 /// Runs `work` in a forked child and returns the line it produced, or "CRASH signal N" / "TIMEOUT".
 std::string inChild(const std::function<std::string()> &work, int timeoutSeconds);
 

@@ -1,0 +1,22 @@
+#include "driver/lowering.h"
+
+#include "runtime/catalog.h"
+#include "runtime/interpret.h"
+
+namespace graphopt::driver {
+namespace {
+
+std::vector<at::Tensor> runUnit(const ir::Graph &unit, const std::vector<at::Tensor> &inputs) {
+  runtime::Environment environment;
+  const std::vector<ir::Value *> declared = unit.declared(ir::Value::Kind::Input);
+  for (size_t i = 0; i < declared.size(); ++i)
+    environment[declared[i]->name] = inputs.at(i);
+  return runtime::interpret(unit, environment);
+}
+
+} // namespace
+
+Lowering::Lowering(capture::ProberOptions options)
+    : prober_(runUnit, options), book_(&prober_, &runtime::dispatcherCatalog()) {}
+
+} // namespace graphopt::driver

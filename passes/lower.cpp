@@ -1,0 +1,143 @@
+// Captured to lowered: each operator as the user called it gives way to what LibTorch runs for it below
+// autograd, known from a probe of the operator alone (ir/pieces.h). With the option joint=on the backward
+// follows: gradients of everything declared with grad, for cotangents of everything returned.
+//
+// An operator that cannot be taken apart stays as it is, under its own ambient state and the word opaque=on.
+#include "passes/pass_list.h"
+
+#include "passes/reverse_sweep.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <graphopt/error.h>
+
+namespace graphopt::passes {
+namespace {
+
+bool isOn(const PassContext &context, const std::string &option) {
+  auto given = context.options.find(option);
+  if (given == context.options.end())
+    return false;
+  if (given->second != "on" && given->second != "off")
+    userError(fmt::format("option {}={} of lower is not understood: write on or off", option, given->second));
+  return given->second == "on";
+}
+
+class Lowering {
+public:
+  Lowering(ir::Graph &graph, PassContext &context)
+      : graph_(graph), context_(context), splicer_(graph), isJoint_(isOn(context, "joint")) {}
+
+  void run() {
+    for (ir::Op *op : graph_.body().ops())
+      visit(op);
+    graph_.stage = ir::Stage::Lowered;
+    if (isJoint_)
+      appendBackward(graph_, operators_, needsGrad_, *context_.pieces, splicer_);
+  }
+
+private:
+  void visit(ir::Op *op) {
+    if (op->kind == ir::Op::Kind::Border)
+      userError(fmt::format("border #{} ({}) is in the way: only what lies between host reads can be lowered",
+                            op->number, op->name));
+    if (op->kind != ir::Op::Kind::Call && op->kind != ir::Op::Kind::Update)
+      return; // write-backs and the return stay
+    Unit unit = unitOf(graph_, *op, needsGrad_);
+    const ir::ForwardPiece &piece = context_.pieces->forward(unit.graph);
+    if (piece.opaque.empty())
+      replace(op, std::move(unit), piece);
+    else
+      keep(op, piece.opaque);
+  }
+
+  static std::string nameOf(const ir::Op &op) {
+    if (op.kind == ir::Op::Kind::Call)
+      return op.name;
+    for (const auto &inner : *op.body())
+      if (inner->writesAny() && inner->name != "aten.copy_")
+        return inner->name;
+    return "aten.copy_";
+  }
+
+  void replace(ir::Op *op, Unit unit, const ir::ForwardPiece &piece) {
+    Spliced spliced;
+    spliced.name = nameOf(*op);
+    spliced.state = graph_.intern({graph_.states[op->state].scope, graph_.states[op->state].scopeGuessed, {}});
+    ir::ValueMap map;
+    const std::vector<ir::Value *> inputs = piece.graph.declared(ir::Value::Kind::Input);
+    for (size_t i = 0; i < inputs.size(); ++i)
+      map[inputs[i]] = unit.operands[i];
+    splicer_.splice(piece.graph, op, spliced.state, map);
+    spliced.numbered = unit.operands;
+    const std::vector<ir::Operand> &returned = piece.graph.returnOp()->operands();
+    for (size_t i = 0; i < returned.size(); ++i) {
+      ir::Value *value = returned[i].isValue() ? map.at(returned[i].value) : nullptr;
+      (i < piece.results ? spliced.results : spliced.numbered).push_back(value);
+    }
+    spliced.requiresGrad = piece.requiresGrad;
+    spliced.unit = std::move(unit);
+    takeOver(op, spliced);
+    operators_.push_back(std::move(spliced));
+    ++context_.statistics["operators lowered"];
+  }
+
+  /// The pieces' results for the operator's, under the operator's names.
+  void takeOver(ir::Op *op, const Spliced &spliced) {
+    for (size_t i = 0; i < op->results().size(); ++i) {
+      ir::Value *old = op->result(i), *value = spliced.results[i];
+      if (!value) {
+        if (old->hasUses())
+          userError(fmt::format("'{}' op gives no result {} when it runs alone", spliced.name, i));
+        continue;
+      }
+      graph_.replaceAllUses(old, value);
+      const bool isOwn = value->isResult() && std::find(spliced.unit.operands.begin(), spliced.unit.operands.end(),
+                                                        value) == spliced.unit.operands.end();
+      if (!isOwn)
+        continue;
+      needsGrad_[value] = needsGrad_[value] || spliced.requiresGrad[i];
+      graph_.exchangeNames(old, value);
+    }
+    graph_.erase(op);
+  }
+
+  void keep(ir::Op *op, const std::string &why) {
+    ++context_.statistics[fmt::format("opaque: {}: {}", nameOf(*op), why)];
+    std::string reason = fmt::format("'{}' cannot be taken apart: {}", nameOf(*op), why);
+    bool isOfGradients = false;
+    op->forEachValue([&](const ir::Operand &operand) {
+      auto known = needsGrad_.find(operand.value);
+      isOfGradients |= known != needsGrad_.end() ? known->second : operand.value->type.grad;
+    });
+    if (isOfGradients && isJoint_)
+      userError(reason);
+    ir::OpState state = graph_.states[op->state];
+    state.ambient.push_back({"opaque", ir::Attr::word("on")});
+    op->state = graph_.intern(state);
+    if (op->body())
+      for (const auto &inner : *op->body()) {
+        ir::OpState innerState = graph_.states[inner->state];
+        innerState.ambient.push_back({"opaque", ir::Attr::word("on")});
+        inner->state = graph_.intern(innerState);
+      }
+  }
+
+  ir::Graph &graph_;
+  PassContext &context_;
+  Splicer splicer_;
+  const bool isJoint_;
+  NeedsGrad needsGrad_;
+  std::vector<Spliced> operators_;
+};
+
+} // namespace
+
+Changed lower(ir::Graph &graph, PassContext &context) {
+  if (!context.pieces)
+    userError("lower needs somebody who runs operators: text alone does not say what they are made of");
+  Lowering(graph, context).run();
+  return Changed::Yes;
+}
+
+} // namespace graphopt::passes

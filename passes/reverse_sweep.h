@@ -1,0 +1,26 @@
+// The backward of a graph made of pieces: the chain rule, operator by operator, in autograd's order.
+#pragma once
+#include "ir/pieces.h"
+#include "passes/splicer.h"
+#include "passes/unit.h"
+
+namespace graphopt::passes {
+
+/// One operator of the captured graph after its forward piece was put in.
+struct Spliced {
+  Unit unit;
+  std::vector<ir::Value *> results;  ///< in the lowered graph, one a result of the unit; null: undefined
+  std::vector<bool> requiresGrad;    ///< one a result
+  std::vector<ir::Value *> numbered; ///< the values of the forward run (ir/pieces.h); null: not there
+  uint32_t state = 0;
+  std::string name; ///< of the operator, for messages
+};
+
+/// Appends the backward: a cotangent for each returned value that requires gradients; after the outputs, the
+/// return gives the gradient of every declared value that requires one, in order of declaration (none where
+/// there is none). The header says how many outputs there are. Throws a user error for an operator whose
+/// backward cannot be taken apart.
+void appendBackward(ir::Graph &graph, const std::vector<Spliced> &operators, const NeedsGrad &needsGrad,
+                    ir::PieceSource &pieces, Splicer &splicer);
+
+} // namespace graphopt::passes

@@ -1,0 +1,227 @@
+// Cotangents are random and have the layout of the outputs, in eager as well.
+#include "lowered_check.h"
+
+#include "comparison.h"
+
+#include "driver/lowering.h"
+#include "ir/print.h"
+#include "passes/manager.h"
+#include "runtime/catalog.h"
+#include "runtime/interpret.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+#include <chrono>
+#include <fmt/format.h>
+#include <graphopt/error.h>
+#include <torch/csrc/autograd/autograd.h>
+
+namespace graphopt::corpus {
+namespace {
+
+using at::Tensor;
+using Environment = runtime::Environment;
+
+double now() {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+bool takesGradients(const Tensor &tensor) {
+  return tensor.defined() && (tensor.is_floating_point() || tensor.is_complex());
+}
+
+/// What one run gives and leaves behind.
+struct Seen {
+  std::vector<Tensor> results, gradients, arguments, state;
+};
+
+class LoweredCheck {
+public:
+  LoweredCheck(const Factory &make, const LoweredOptions &options) : make_(make), options_(options) {}
+
+  LoweredOutcome run() {
+    try {
+      steps();
+    } catch (const Error &error) {
+      const bool isUser = error.kind() == Error::Kind::User;
+      fail(isUser ? Outcome::Verdict::Refused : Outcome::Verdict::Wrong, error.what());
+    } catch (const std::exception &error) {
+      fail(step_ == std::string("eager") ? Outcome::Verdict::Invalid : Outcome::Verdict::Wrong, error.what());
+    }
+    return outcome_;
+  }
+
+private:
+  void fail(Outcome::Verdict verdict, const std::string &why) {
+    outcome_.verdict = verdict;
+    outcome_.step = step_;
+    outcome_.reason = why.substr(0, why.find('\n')).substr(0, 300);
+  }
+
+  void steps() {
+    c10::AutoGradMode grad(options_.gradients);
+    step_ = "record";
+    Instance recorded = makeInstance();
+    seedAll(options_.seed);
+    capture_ = capture::record(*recorded.program, recorded.args);
+    lower();
+    runEagerly();
+    compareWithGraph();
+  }
+
+  Instance makeInstance() const {
+    Instance instance = make_();
+    if (!options_.gradients)
+      return instance;
+    for (const capture::NamedTensor &named : instance.program->state())
+      if (named.isParameter && takesGradients(named.tensor))
+        named.tensor.requires_grad_();
+    for (size_t i = 0; i < instance.args.size(); ++i) {
+      const auto position = static_cast<int64_t>(i);
+      const bool isWanted = options_.allArguments || std::ranges::find(options_.arguments, position) !=
+                                                         options_.arguments.end();
+      if (isWanted && instance.args[i].isTensor() && takesGradients(instance.args[i].toTensor()))
+        instance.args[i].toTensor().requires_grad_();
+    }
+    return instance;
+  }
+
+  void lower() {
+    step_ = "lower";
+    graph_ = capture_->graph.clone();
+    driver::Lowering lowering({.kernels = options_.kernels});
+    passes::ManagerOptions manager;
+    manager.catalog = &runtime::dispatcherCatalog();
+    manager.pieces = &lowering.pieces();
+    passes::runPipeline(*graph_, passes::parsePipeline("functionalize,cleanup"), manager);
+    outcome_.captured = passes::countOps(*graph_);
+    const double start = now();
+    const auto reports = passes::runPipeline(
+        *graph_, passes::parsePipeline(options_.gradients ? "lower{joint=on},dce" : "lower,dce"), manager);
+    outcome_.lowerMs = now() - start;
+    for (const auto &[what, count] : reports.front().statistics)
+      if (what.starts_with("opaque"))
+        outcome_.opaque += static_cast<size_t>(count);
+    outcome_.all = passes::countOps(*graph_);
+    outcome_.probes = lowering.counts().forwards + lowering.counts().backwards;
+    outcome_.withKernels = lowering.counts().withKernels;
+  }
+
+  size_t outputCount() const {
+    for (const ir::NamedAttr &setting : graph_->settings)
+      if (setting.name == "outputs")
+        return static_cast<size_t>(setting.value.asInt());
+    return graph_->returnOp()->operands().size();
+  }
+
+  /// The tensors that have gradients, in the order in which the graph returns these.
+  std::vector<Tensor> leaves(const Environment &environment) const {
+    std::vector<Tensor> leaves;
+    for (const ir::Value *value : graph_->declarations())
+      if (value->type.grad)
+        leaves.push_back(environment.at(value->name));
+    return leaves;
+  }
+
+  void take(Seen &seen, const Instance &instance, std::vector<Tensor> results) {
+    auto plain = [](const std::vector<Tensor> &tensors) {
+      std::vector<Tensor> out;
+      for (const Tensor &tensor : tensors)
+        out.push_back(tensor.defined() ? tensor.detach() : tensor);
+      return out;
+    };
+    seen.results = plain(results);
+    seen.arguments = plain(leavesOf(instance.args));
+    for (const capture::NamedTensor &named : instance.program->state())
+      seen.state.push_back(named.tensor.detach());
+  }
+
+  void runEagerly() {
+    step_ = "eager";
+    Instance instance = makeInstance();
+    seedAll(options_.seed);
+    const double start = now();
+    std::vector<Tensor> results = leavesOf({instance.program->call(instance.args)});
+    std::vector<Tensor> roots;
+    for (const Tensor &result : results)
+      if (result.defined() && result.requires_grad()) {
+        roots.push_back(result);
+        cotangents_.push_back(cotangentOf(result));
+      }
+    if (!roots.empty())
+      eager_.gradients =
+          torch::autograd::grad(roots, leaves(environmentOf(*capture_, instance)), cotangents_,
+                                /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
+    outcome_.eagerMs = now() - start;
+    take(eager_, instance, std::move(results));
+    kept_.push_back(std::move(instance));
+  }
+
+  Tensor cotangentOf(const Tensor &result) const {
+    c10::NoGradGuard noGrad;
+    Tensor like = result.detach();
+    Tensor cotangent = at::empty_strided(like.sizes(), like.strides(), like.options());
+    at::Generator generator = at::detail::createCPUGenerator(static_cast<uint64_t>(7 + cotangents_.size()));
+    Tensor part = cotangent;
+    for (int64_t d = 0; d < part.dim(); ++d)
+      if (part.stride(d) == 0 && part.size(d) > 1)
+        part = part.narrow(d, 0, 1);
+    part.copy_(at::rand(part.sizes(), generator,
+                        at::TensorOptions().dtype(part.is_complex() ? at::kComplexDouble : at::kDouble))
+                   .sub(0.5));
+    return cotangent;
+  }
+
+  void compareWithGraph() {
+    step_ = "interpret";
+    Instance instance = makeInstance();
+    Environment environment = environmentOf(*capture_, instance);
+    const std::vector<ir::Value *> cotangents = graph_->declared(ir::Value::Kind::Cotangent);
+    if (cotangents.size() != cotangents_.size())
+      return fail(Outcome::Verdict::Wrong, fmt::format("{} outputs require gradients, eager has {}",
+                                                       cotangents.size(), cotangents_.size()));
+    for (size_t i = 0; i < cotangents.size(); ++i)
+      environment[cotangents[i]->name] = cotangents_[i];
+    seedAll(options_.seed);
+    std::vector<Tensor> all = runtime::interpret(*graph_, environment);
+    Seen seen;
+    const auto split = all.begin() + static_cast<ptrdiff_t>(outputCount());
+    seen.gradients.assign(split, all.end());
+    take(seen, instance, resultLeaves(*capture_, {all.begin(), split}));
+    compare(seen);
+    kept_.push_back(std::move(instance));
+  }
+
+  void compare(const Seen &seen) {
+    std::string d = differenceIn("result", eager_.results, seen.results, options_.shapeOnly);
+    if (d.empty() && !eager_.gradients.empty())
+      d = differenceIn("gradient", eager_.gradients, seen.gradients, options_.shapeOnly);
+    if (d.empty())
+      d = differenceIn("argument", eager_.arguments, seen.arguments, options_.shapeOnly);
+    if (d.empty())
+      d = differenceIn("state tensor", eager_.state, seen.state, options_.shapeOnly);
+    outcome_.gradients = eager_.gradients.size();
+    if (!d.empty())
+      fail(Outcome::Verdict::Wrong, d);
+  }
+
+  const Factory &make_;
+  const LoweredOptions &options_;
+  const char *step_ = "";
+  LoweredOutcome outcome_;
+  std::optional<capture::Capture> capture_;
+  std::optional<ir::Graph> graph_;
+  std::vector<Tensor> cotangents_;
+  Seen eager_;
+  std::vector<Instance> kept_;
+};
+
+} // namespace
+
+LoweredOutcome checkLowered(const Factory &make, const LoweredOptions &options) {
+  return LoweredCheck(make, options).run();
+}
+
+} // namespace graphopt::corpus

@@ -1,0 +1,29 @@
+// One program at the lowered stage: forward and backward as one graph, interpreted, against eager with its
+// autograd.
+#pragma once
+#include "pipeline_check.h"
+
+namespace graphopt::corpus {
+
+struct LoweredOptions {
+  int64_t seed = 0;
+  bool shapeOnly = false;          ///< contents are uninitialised memory
+  bool gradients = true;           ///< else inference, under no_grad
+  std::vector<int64_t> arguments;  ///< the tensor arguments that get gradients
+  bool allArguments = false;       ///< every floating argument does
+  bool kernels = false;            ///< probes run kernels
+};
+
+struct LoweredOutcome {
+  Outcome::Verdict verdict = Outcome::Verdict::Equal;
+  std::string step, reason;
+  size_t captured = 0, forward = 0, all = 0; ///< operators
+  size_t gradients = 0;                      ///< compared
+  size_t probes = 0, withKernels = 0, opaque = 0;
+  double lowerMs = 0, eagerMs = 0;
+};
+
+/// Results, gradients of parameters and arguments, arguments and state afterwards: all bit for bit.
+LoweredOutcome checkLowered(const Factory &make, const LoweredOptions &options);
+
+} // namespace graphopt::corpus
