@@ -265,6 +265,15 @@ void PieceRecorder::takeResults(ir::Op *op, const OperatorFacts &facts, const to
   }
 }
 
+/// A view in place (as_strided_, transpose_): the same tensor is another value from here on.
+void PieceRecorder::rebind(ir::Op *op, const OperatorFacts &facts, const at::Tensor &tensor) {
+  op->name = facts.viewName;
+  std::vector<ir::Operand> operands = op->operands();
+  operands[0].mark = ir::Mark::Alias;
+  op->setOperands(std::move(operands));
+  values_[static_cast<size_t>(add(tensor))] = graph_.addResult(op, isBackward_ ? "d" : "t", typeOf(tensor));
+}
+
 void PieceRecorder::onCall(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
   const OperatorFacts &facts = factsOf(op);
   if (facts.isMetadata)
@@ -272,6 +281,8 @@ void PieceRecorder::onCall(const c10::OperatorHandle &op, c10::DispatchKeySet ke
   checkMayBeTaken(facts, *stack);
   ir::Op *call = appendCall(facts, *stack);
   run(op, facts, keys, stack);
+  if (!facts.viewName.empty())
+    return rebind(call, facts, operands_.at(0));
   takeResults(call, facts, *stack);
   if (call->results().empty() && !facts.isWrite) // it gave back its argument
     graph_.erase(call);

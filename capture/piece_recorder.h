@@ -61,6 +61,7 @@ private:
            torch::jit::Stack *stack) const;
   void takeResults(ir::Op *op, const OperatorFacts &facts, const torch::jit::Stack &stack);
   void takeResult(ir::Op *op, const at::Tensor &tensor);
+  void rebind(ir::Op *op, const OperatorFacts &facts, const at::Tensor &tensor);
   void markAliases(ir::Op *op, const at::Tensor &result);
 
   const bool isBare_;

@@ -50,7 +50,7 @@ struct OpInfo {
   bool dataDependent = false; // the host sees data (tags data_dependent_output, dynamic_output_shape)
   bool metadataOnly = false;  // changes sizes or strides of an argument in place (tag inplace_view)
   bool pointwise = false;     // tag pointwise
-  bool composite = false;     // decomposes above autograd (CompositeImplicitAutograd)
+  bool composite = false;     // made of others, above autograd (CompositeImplicitAutograd and no own kernel)
 
   /// The position of the argument among the operands (roles Tensor and TensorList), or nothing for an
   /// attribute.

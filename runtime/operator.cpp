@@ -93,7 +93,10 @@ ir::OpInfo describe(std::string_view irName, const c10::OperatorHandle &handle) 
       handle.hasTag(at::Tag::data_dependent_output) || handle.hasTag(at::Tag::dynamic_output_shape);
   info.metadataOnly = handle.hasTag(at::Tag::inplace_view);
   info.pointwise = handle.hasTag(at::Tag::pointwise);
-  info.composite = handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  // A backend with a kernel of its own does not take the composite way.
+  info.composite = handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+                   !handle.hasKernelForAnyDispatchKey(
+                       c10::DispatchKeySet({c10::DispatchKey::CPU, c10::DispatchKey::CUDA}));
   return info;
 }
 

@@ -45,7 +45,7 @@ void writeConsts(const capture::Capture &recording, const DumpOptions &options) 
 /// What was asked for, then the way down.
 passes::Pipeline loweringPipeline(passes::Pipeline asked, bool joint) {
   if (asked.empty())
-    asked = passes::parsePipeline("functionalize,cleanup");
+    asked = passes::parsePipeline("functionalize,dce");
   for (passes::PipelineStep &step : passes::parsePipeline(joint ? "lower{joint=on},dce" : "lower,dce"))
     asked.push_back(std::move(step));
   return asked;

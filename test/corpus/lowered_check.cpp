@@ -95,7 +95,7 @@ private:
     passes::ManagerOptions manager;
     manager.catalog = &runtime::dispatcherCatalog();
     manager.pieces = &lowering.pieces();
-    passes::runPipeline(*graph_, passes::parsePipeline("functionalize,cleanup"), manager);
+    passes::runPipeline(*graph_, passes::parsePipeline("functionalize,dce"), manager);
     outcome_.captured = passes::countOps(*graph_);
     const double start = now();
     const auto reports = passes::runPipeline(
