@@ -58,19 +58,22 @@ const plugin::Descriptor *describe(const std::string &path) {
 
 } // namespace
 
+std::unique_ptr<Program> pluginProgram(const plugin::Descriptor &descriptor, const std::string &origin) {
+  try {
+    return std::make_unique<PluginProgram>(descriptor.name,
+                                           std::unique_ptr<plugin::Instance>(descriptor.make()));
+  } catch (const Error &) {
+    throw;
+  } catch (const std::exception &error) {
+    userError(fmt::format("{}: making the program failed: {}", origin, error.what()));
+  }
+}
+
 std::unique_ptr<Program> loadPlugin(const std::string &path) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored))
     userError(fmt::format("{}: no such file", path));
-  const plugin::Descriptor *descriptor = describe(path);
-  try {
-    return std::make_unique<PluginProgram>(descriptor->name,
-                                           std::unique_ptr<plugin::Instance>(descriptor->make()));
-  } catch (const Error &) {
-    throw;
-  } catch (const std::exception &error) {
-    userError(fmt::format("{}: making the program failed: {}", path, error.what()));
-  }
+  return pluginProgram(*describe(path), path);
 }
 
 } // namespace graphopt::capture

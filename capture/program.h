@@ -11,6 +11,9 @@
 namespace torch::jit {
 struct Module;
 }
+namespace graphopt::plugin {
+struct Descriptor;
+}
 
 namespace graphopt::capture {
 
@@ -49,5 +52,7 @@ std::unique_ptr<Program> loadTorchScript(const std::string &path);
 /// Loads a plugin .so (graphopt/plugin.h). Throws a user error when the file, the factory or its version is
 /// wrong.
 std::unique_ptr<Program> loadPlugin(const std::string &path);
+/// The same for a program of this process; `origin` names it in errors.
+std::unique_ptr<Program> pluginProgram(const plugin::Descriptor &descriptor, const std::string &origin);
 
 } // namespace graphopt::capture

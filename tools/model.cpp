@@ -3,6 +3,7 @@
 #include "tools/model.h"
 
 #include "tools/graph_program.h"
+#include "tools/zoo_models.h"
 
 #include "runtime/device.h"
 
@@ -46,7 +47,9 @@ std::vector<at::Tensor> Instance::argumentTensors() const {
 }
 
 void ModelFlags::add(CLI::App &app) {
-  app.add_option("MODEL", path_, "a TorchScript .pt, a .gir text (- for standard input), or a plugin .so")
+  app.add_option("MODEL", path_,
+                 "a TorchScript .pt, a .gir text (- for standard input), a plugin .so, or zoo:NAME (see "
+                 "graphopt --help)")
       ->required();
   app.add_option("--input", inputs_, "an argument, in order: f32[8,3], i64[2]:0..9, 2.5, @file.pt")
       ->type_name("SPEC")
@@ -65,6 +68,8 @@ void ModelFlags::add(CLI::App &app) {
 bool ModelFlags::isText() const { return path_ == "-" || path_.ends_with(".gir"); }
 
 std::unique_ptr<capture::Program> ModelFlags::load() const {
+  if (isZooModel(path_))
+    return capture::pluginProgram(zooModel(path_), path_);
   if (!std::filesystem::is_regular_file(path_))
     userError(fmt::format("cannot read '{}': {}", path_,
                           std::filesystem::exists(path_) ? "it is no regular file" : "no such file"));
@@ -93,7 +98,7 @@ Instance ModelFlags::make() const {
     if (!context.device.is_cpu() && !instance.program->to(context.device))
       userError(fmt::format("'{}' cannot be moved to {}: it is a bare callable", path_, device_));
   }
-  for (const std::string &spec : inputs_)
+  for (const std::string &spec : inputs_.empty() && isZooModel(path_) ? zooInputs(path_) : inputs_)
     for (c10::IValue &arg : makeArguments(spec, instance.args.size(), context))
       instance.args.push_back(std::move(arg));
   return instance;

@@ -3,6 +3,7 @@
 #include <graphopt/tool.h>
 
 #include "tools/command.h"
+#include "tools/zoo_models.h"
 
 #include <graphopt/error.h>
 
@@ -77,6 +78,7 @@ int runTool(int argc, char **argv) {
   app.require_subcommand(1);
   app.get_formatter()->column_width(36);
   const auto runs = addCommands(app);
+  app.footer(tools::zooHelp()); // after the commands, which would show it too
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
@@ -87,7 +89,8 @@ int runTool(int argc, char **argv) {
 
 } // namespace
 
-int toolMain(int argc, char **argv) {
+int toolMain(int argc, char **argv, std::span<const plugin::Descriptor> zoo) {
+  tools::setZoo(zoo);
   try {
     return runTool(argc, argv);
   } catch (const Error &error) {

@@ -17,6 +17,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -25,7 +26,7 @@
 namespace graphopt::plugin {
 
 /// Raised with every change of the types below; a library of another version is refused.
-inline constexpr int kVersion = 1;
+inline constexpr int kVersion = 2;
 
 struct State {
   std::string name; ///< dotted module path
@@ -49,6 +50,8 @@ struct Descriptor {
   int version;
   const char *name;
   Instance *(*make)();
+  const char *help = "";   ///< one line
+  const char *inputs = ""; ///< arguments for who gives none, as texts of --input with spaces between them
 };
 
 namespace detail {
@@ -61,9 +64,15 @@ template <class R, class... A> struct Signature<R (*)(A...)> {
 template <class C, class R, class... A> struct Signature<R (C::*)(A...)> : Signature<R (*)(A...)> {};
 template <class C, class R, class... A> struct Signature<R (C::*)(A...) const> : Signature<R (*)(A...)> {};
 
-/// Calls f with the arguments taken out of `args`, the last ones left out if they are optional.
+template <class T> inline constexpr bool isOptional = false;
+template <class T> inline constexpr bool isOptional<std::optional<T>> = true;
+
+/// Calls f with the arguments taken out of `args`; the last ones may be missing if they are std::optional.
 template <class S, class F, size_t... I>
 c10::IValue invoke(F &&f, std::vector<c10::IValue> &args, std::index_sequence<I...>) {
+  constexpr bool optional[] = {isOptional<std::tuple_element_t<I, typename S::Arguments>>..., false};
+  while (args.size() < sizeof...(I) && optional[args.size()])
+    args.emplace_back();
   if (args.size() != sizeof...(I))
     throw std::invalid_argument("the program takes " + std::to_string(sizeof...(I)) + " arguments, got " +
                                 std::to_string(args.size()));
@@ -84,10 +93,9 @@ struct ModuleOf<M> {
   using Type = typename M::ContainedType;
 };
 
-template <class M> class ModuleInstance final : public Instance {
-  using Module = typename ModuleOf<M>::Type;
-
+template <class Module> class ModuleInstance final : public Instance {
 public:
+  explicit ModuleInstance(std::shared_ptr<Module> module) : module_(std::move(module)) {}
   c10::IValue call(std::vector<c10::IValue> args) override {
     auto forward = [&](auto... a) { return module_->forward(std::move(a)...); };
     return invoke<Signature<decltype(&Module::forward)>>(forward, args);
@@ -107,7 +115,7 @@ public:
   void train(bool on) override { module_->train(on); }
 
 private:
-  std::shared_ptr<Module> module_ = std::make_shared<Module>();
+  std::shared_ptr<Module> module_;
 };
 
 template <class F> class FunctionInstance final : public Instance {
@@ -122,6 +130,13 @@ private:
 template <class F> Instance *makeFunction(F f) { return new FunctionInstance<F>(std::move(f)); }
 
 } // namespace detail
+
+/// A new module of this type (or of what it is a holder of), as a program. The caller owns it.
+template <class M, class... Args> Instance *makeModule(Args &&...args) {
+  using Module = typename detail::ModuleOf<M>::Type;
+  return new detail::ModuleInstance<Module>(std::make_shared<Module>(std::forward<Args>(args)...));
+}
+
 } // namespace graphopt::plugin
 
 #define GRAPHOPT_PLUGIN_EXPORT(NAME, MAKE)                                                                   \
@@ -134,7 +149,7 @@ template <class F> Instance *makeFunction(F f) { return new FunctionInstance<F>(
 
 /// The library's program is a module of this type, default-constructed.
 #define GRAPHOPT_PLUGIN(MODULE)                                                                              \
-  GRAPHOPT_PLUGIN_EXPORT(#MODULE, return new ::graphopt::plugin::detail::ModuleInstance<MODULE>();)
+  GRAPHOPT_PLUGIN_EXPORT(#MODULE, return ::graphopt::plugin::makeModule<MODULE>();)
 
 /// The library's program is a callable: a function or a lambda.
 #define GRAPHOPT_PLUGIN_FUNCTION(...)                                                                        \

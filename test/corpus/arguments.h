@@ -15,11 +15,11 @@ public:
   /// Declares DATA and --only; `what` the globs match.
   void add(CLI::App &app, const std::string &what);
   const std::filesystem::path &data() const { return data_; }
+  bool wants(const std::string &name) const;
   /// The wanted names, in order: of the files in `folder` that end in `suffix`, without it.
   std::vector<std::string> namesIn(const std::filesystem::path &folder, const std::string &suffix) const;
 
 private:
-  bool wants(const std::string &name) const;
   std::filesystem::path data_;
   std::vector<std::string> only_; // globs; none: all
 };
