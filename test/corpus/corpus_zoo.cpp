@@ -1,5 +1,6 @@
 // corpus-zoo DATA: the networks of examples/zoo against the public models that they are. Each takes over the
-// weights of a model of the corpus by name, then has to give what the public model gave. Exits 1 when a name
+// weights of a model of the corpus by name, then has to give what the public model gave, and, where the
+// corpus has its script, what that gives in training mode: gradients and statistics too. Exits 1 when a name
 // is missing on either side or a result differs.
 #include "arguments.h"
 #include "comparison.h"
@@ -12,6 +13,7 @@
 #include <ATen/Parallel.h>
 #include <cstdio>
 #include <fmt/format.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/script.h>
 
 namespace {
@@ -101,33 +103,75 @@ Tensors buffersOf(const torch::jit::Module &io, const std::string &prefix) {
   return tensors;
 }
 
-/// How the results differ; empty when they do not.
-std::string compare(const Tensors &want, const Tensors &got, double tolerance) {
-  const std::string exact = graphopt::corpus::differenceIn("output", want, got);
-  if (exact.empty() || tolerance == 0)
-    return exact;
-  for (size_t i = 0; i < want.size(); ++i) {
-    const double worst = (got.at(i) - want[i]).abs().max().item<double>();
-    if (!(worst <= tolerance * want[i].abs().max().item<double>()))
-      return fmt::format("output {} is off by {}", i, worst);
+/// How two tensors differ by more than the tolerance; empty when they do not.
+std::string compare(const std::string &what, const at::Tensor &want, const at::Tensor &got,
+                    double tolerance) {
+  if (tolerance == 0) {
+    const std::string why = graphopt::corpus::difference(want, got);
+    return why.empty() ? "" : what + ": " + why;
   }
-  return "";
+  const double worst = (got - want).abs().max().item<double>();
+  const bool good = worst <= tolerance * want.abs().max().item<double>();
+  return good ? "" : fmt::format("{} is off by {}", what, worst);
+}
+
+std::string compareOutputs(const Tensors &want, const Tensors &got, double tolerance) {
+  std::string why = want.size() == got.size() ? "" : fmt::format("{} outputs", got.size());
+  for (size_t i = 0; i < want.size() && why.empty(); ++i)
+    why = compare(fmt::format("output {}", i), want[i], got[i], tolerance);
+  return why;
+}
+
+/// The saved results of both batches.
+std::string checkInference(const Case &test, const Network &network, const torch::jit::Module &io) {
+  const torch::NoGradGuard noGrad;
+  network.module->eval();
+  std::string why;
+  for (const std::string batch : {"", "alt_"})
+    if (why.empty())
+      why = compareOutputs(buffersOf(io, batch + "output"), network.call(buffersOf(io, batch + "input")),
+                           test.tolerance);
+  return why;
+}
+
+/// One call and its backward in training mode, beside the script's: what dropout drops, the statistics of
+/// batch norm, gradients.
+std::string checkTraining(const Case &test, const Network &network, torch::jit::Module script,
+                          const Tensors &inputs) {
+  const auto run = [](const auto &call) {
+    torch::manual_seed(5);
+    at::Tensor output = call();
+    output.square().sum().backward();
+    return output.detach();
+  };
+  script.train();
+  network.module->train();
+  const at::Tensor want = run([&] { return script.forward({inputs.begin(), inputs.end()}).toTensor(); });
+  const at::Tensor got = run([&] { return network.call(inputs).at(0); });
+  std::string why = compareOutputs({want}, {got}, test.tolerance);
+  const auto parameters = network.module->named_parameters();
+  for (const auto &item : script.named_parameters())
+    if (const at::Tensor *own = parameters.find(item.name.substr(test.prefix.size())); own && why.empty())
+      why = compare("gradient of " + item.name, item.value.grad(), own->grad(), kRounding);
+  const auto buffers = network.module->named_buffers();
+  for (const auto &item : script.named_buffers())
+    if (const at::Tensor *own = buffers.find(item.name.substr(test.prefix.size())); own && why.empty())
+      why = compare(item.name, item.value, *own, 0);
+  return why;
 }
 
 std::string check(const Case &test, const std::filesystem::path &data) {
-  const torch::NoGradGuard noGrad;
+  const auto load = [&](const char *suffix) {
+    return torch::jit::load((data / (test.model + suffix)).string());
+  };
   const Network network = test.make();
-  network.module->eval();
-  const torch::jit::Module model = torch::jit::load((data / (test.model + ".pt")).string());
-  if (std::string why = carryOver(model, test.prefix, *network.module); !why.empty())
-    return why;
-  const torch::jit::Module io = torch::jit::load((data / (test.model + ".io.pt")).string());
-  for (const std::string batch : {"", "alt_"}) {
-    const Tensors want = buffersOf(io, batch + "output"), got = network.call(buffersOf(io, batch + "input"));
-    if (std::string why = compare(want, got, test.tolerance); !why.empty())
-      return why;
-  }
-  return "";
+  const torch::jit::Module io = load(".io.pt");
+  std::string why = carryOver(load(".pt"), test.prefix, *network.module);
+  if (why.empty())
+    why = checkInference(test, network, io);
+  if (why.empty() && std::filesystem::exists(data / (test.model + ".script.pt")))
+    why = checkTraining(test, network, load(".script.pt"), buffersOf(io, "input"));
+  return why;
 }
 
 } // namespace
@@ -139,6 +183,7 @@ int main(int argc, char **argv) {
   if (auto status = graphopt::corpus::parseArguments(app, argc, argv))
     return *status;
   at::set_num_threads(1); // as when the results were written
+  torch::jit::setGraphExecutorOptimize(false);
   size_t passed = 0, failed = 0;
   for (const Case &test : kCases) {
     if (!selection.wants(test.model))
