@@ -40,39 +40,25 @@ std::string toText(const std::vector<Sample> &samples) {
 } // namespace
 
 const std::vector<Row> &rows() {
+  // clang-format off: a table
   static const std::vector<Row> all = {
       {"mlp", "8 linear layers of 256", make<Mlp, kMlp>, {floats({64, 256})}, ids({64}, 256)},
-      {"resnet10", "a small ResNet", make<ResNet, kResNet10>, {floats({4, 3, 32, 32})}, ids({4}, 10)},
-      {"resnext14", "a small ResNeXt", make<ResNet, kResNeXt14>, {floats({4, 3, 32, 32})}, ids({4}, 10)},
+      {"resnet10", "4 blocks, 10 classes", make<ResNet, kResNet10>, {floats({4, 3, 32, 32})}, ids({4}, 10)},
+      {"resnext14", "4 blocks, 10 classes", make<ResNet, kResNeXt14>, {floats({4, 3, 32, 32})}, ids({4}, 10)},
       {"resnet18", "ResNet-18", make<ResNet, kResNet18>, {floats({8, 3, 224, 224})}, ids({8}, 1000)},
       {"resnet50", "ResNet-50", make<ResNet, kResNet50>, {floats({8, 3, 224, 224})}, ids({8}, 1000)},
-      {"vit-tiny", "a small vision transformer", make<Vit, kVitTiny>, {floats({2, 3, 64, 64})}, ids({2}, 10)},
+      {"vit-tiny", "3 layers of 96, 10 classes", make<Vit, kVitTiny>, {floats({2, 3, 64, 64})}, ids({2}, 10)},
       {"vit-b16", "ViT-B/16", make<Vit, kVitB16>, {floats({8, 3, 224, 224})}, ids({8}, 1000)},
-      {"gpt2-tiny", "a small GPT-2", make<Gpt2, kGpt2Tiny>, {ids({2, 24}, 500)}, ids({2, 24}, 500)},
-      {"gpt2", "GPT-2, 124M", make<Gpt2, kGpt2Small>, {ids({1, 256}, 50257)}, ids({1, 256}, 50257)},
-      {"bert-tiny", "a small BERT", make<Bert, kBertTiny>, {ids({2, 24}, 500)}, ids({2, 24}, 500)},
-      {"bert-base", "BERT-base", make<Bert, kBertBase>, {ids({2, 128}, 30522)}, ids({2, 128}, 30522)},
-      {"bert-classifier-tiny",
-       "a small BERT over texts",
-       make<BertClassifier, kBertTiny>,
-       {ids({2, 24}, 500)},
-       ids({2}, 2)},
-      {"bert-classifier",
-       "BERT-base over texts",
-       make<BertClassifier, kBertBase>,
-       {ids({2, 128}, 30522)},
-       ids({2}, 2)},
-      {"lstm-lm-tiny",
-       "a small LSTM language model",
-       make<LstmLm, kLstmLmTiny>,
-       {ids({2, 24}, 500)},
-       ids({2, 24}, 500)},
-      {"lstm-lm",
-       "an LSTM language model",
-       make<LstmLm, kLstmLm>,
-       {ids({64, 64}, 10000)},
-       ids({64, 64}, 10000)},
+      {"gpt2-tiny", "2 layers of 128", make<Gpt2, kGpt2Tiny>, {ids({2, 24}, 500)}, ids({2, 24}, 500)},
+      {"gpt2", "GPT-2, 124M parameters", make<Gpt2, kGpt2Small>, {ids({1, 256}, 50257)}, ids({1, 256}, 50257)},
+      {"bert-tiny", "2 layers of 128", make<Bert, kBertTiny>, {ids({2, 24}, 500)}, ids({2, 24}, 500)},
+      {"bert-base", "BERT-base, a masked language model", make<Bert, kBertBase>, {ids({2, 128}, 30522)}, ids({2, 128}, 30522)},
+      {"bert-classifier-tiny", "2 layers of 128, 2 classes", make<BertClassifier, kBertTiny>, {ids({2, 24}, 500)}, ids({2}, 2)},
+      {"bert-classifier", "BERT-base, 2 classes", make<BertClassifier, kBertBase>, {ids({2, 128}, 30522)}, ids({2}, 2)},
+      {"lstm-lm-tiny", "2 layers of 64", make<LstmLm, kLstmLmTiny>, {ids({2, 24}, 500)}, ids({2, 24}, 500)},
+      {"lstm-lm", "LSTM language model, 2 layers of 650", make<LstmLm, kLstmLm>, {ids({64, 64}, 10000)}, ids({64, 64}, 10000)},
   };
+  // clang-format on
   return all;
 }
 
