@@ -1,5 +1,5 @@
-// A rule is a function of the arguments by name. Formulas: PyTorch's documentation of each operator; layouts as
-// LibTorch 2.11's CPU and CUDA kernels make them, checked against the kernels over the operator cases.
+// A rule is a function of the arguments by name. Formulas: PyTorch's documentation of each operator; layouts
+// as LibTorch 2.11's CPU and CUDA kernels make them, checked against the kernels over the operator cases.
 #include "capture/bare_rules.h"
 
 namespace graphopt::capture {

@@ -1,6 +1,6 @@
-// Identity: the same TensorImpl, else the last value with the same memory and geometry. Autograd wraps what it
-// saves in new TensorImpls over the same memory, and a saved value is always the last one written there, since
-// autograd refuses stale ones.
+// Identity: the same TensorImpl, else the last value with the same memory and geometry. Autograd wraps what
+// it saves in new TensorImpls over the same memory, and a saved value is always the last one written there,
+// since autograd refuses stale ones.
 #include "capture/piece_recorder.h"
 
 #include "capture/bare_run.h"
@@ -162,7 +162,8 @@ void PieceRecorder::checkMayBeTaken(const OperatorFacts &facts, const torch::jit
     throw Opaque(fmt::format("{} gives the host numbers", facts.name));
   const c10::IValue *values = stack.data() + (stack.size() - facts.arguments.size());
   for (size_t i = 0; i < facts.arguments.size(); ++i) {
-    const bool isIndices = facts.base.find("index") != std::string::npos && facts.arguments[i].name == "indices";
+    const bool isIndices =
+        facts.base.find("index") != std::string::npos && facts.arguments[i].name == "indices";
     if (values[i].isGenerator())
       throw Opaque("it draws from a generator of its own");
     if (isIndices && values[i].isList())
@@ -225,7 +226,8 @@ void PieceRecorder::markAliases(ir::Op *op, const at::Tensor &result) {
       if (!operand.isValue())
         continue;
       const at::Tensor &tensor = operands_[next++];
-      const bool shares = storageOf(*tensor.unsafeGetTensorImpl()) == storageOf(*result.unsafeGetTensorImpl());
+      const bool shares =
+          storageOf(*tensor.unsafeGetTensorImpl()) == storageOf(*result.unsafeGetTensorImpl());
       if (shares && operand.mark == ir::Mark::None)
         operand.mark = ir::Mark::Alias;
     }
@@ -274,7 +276,8 @@ void PieceRecorder::rebind(ir::Op *op, const OperatorFacts &facts, const at::Ten
   values_[static_cast<size_t>(add(tensor))] = graph_.addResult(op, isBackward_ ? "d" : "t", typeOf(tensor));
 }
 
-void PieceRecorder::onCall(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
+void PieceRecorder::onCall(const c10::OperatorHandle &op, c10::DispatchKeySet keys,
+                           torch::jit::Stack *stack) {
   const OperatorFacts &facts = factsOf(op);
   if (facts.isMetadata)
     return op.redispatchBoxed(keys, stack);

@@ -69,8 +69,8 @@ private:
   std::vector<Entry> entries_; // by number
   std::unordered_map<const c10::TensorImpl *, int> byImpl_;
   std::map<Geometry, int> byGeometry_;
-  std::vector<ir::Value *> values_;     // of the graph under way, by number
-  std::vector<at::Tensor> operands_;    // of the call under way, in order of forEachValue
+  std::vector<ir::Value *> values_;  // of the graph under way, by number
+  std::vector<at::Tensor> operands_; // of the call under way, in order of forEachValue
   size_t inputs_ = 0, forwardValues_ = 0;
   bool isBackward_ = false;
 };

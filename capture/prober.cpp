@@ -1,5 +1,5 @@
-// The backward probe runs the forward again: its graph then speaks of the same numbered values, since the same
-// operators make them in the same order.
+// The backward probe runs the forward again: its graph then speaks of the same numbered values, since the
+// same operators make them in the same order.
 #include "capture/prober.h"
 
 #include "capture/low_handler.h"
@@ -177,12 +177,34 @@ template <class F> std::string Prober::tryAll(const ir::Graph &unit, F &&attempt
   return why.substr(0, why.find('\n'));
 }
 
+/// Of an operator that runs, though it cannot be taken apart.
+std::vector<bool> Prober::requiresGradOf(const ir::Graph &unit) {
+  GeneratorStates generators(devicesOf(unit));
+  c10::impl::ExcludeDispatchKeyGuard notRecorded(kCaptureHigh);
+  std::vector<bool> flags;
+  for (Contents contents : {Contents::Plain, Contents::Ones}) {
+    try {
+      std::vector<at::Tensor> inputs;
+      for (const ir::Value *value : unit.declared(ir::Value::Kind::Input))
+        inputs.push_back(synthetic(value->type, unit.device, contents).requires_grad_(value->type.grad));
+      for (const at::Tensor &result : run_(unit, inputs))
+        flags.push_back(result.defined() && result.requires_grad());
+      break;
+    } catch (const std::exception &) {
+      flags.clear(); // other contents may do
+    }
+  }
+  generators.restore();
+  return flags;
+}
+
 const ir::ForwardPiece &Prober::forward(const ir::Graph &unit) {
   ++counts_.forwards;
   std::string why = tryAll(unit, [&](Probe &probe) { forward_ = probe.forward(); });
   if (!why.empty()) {
     forward_ = ir::ForwardPiece();
     forward_.opaque = why;
+    forward_.requiresGrad = requiresGradOf(unit);
   }
   return forward_;
 }

@@ -36,6 +36,7 @@ public:
 
 private:
   class Probe;
+  std::vector<bool> requiresGradOf(const ir::Graph &unit);
   template <class F> std::string tryAll(const ir::Graph &unit, F &&attempt);
   UnitRunner run_;
   ProberOptions options_;

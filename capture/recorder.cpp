@@ -177,6 +177,7 @@ void Recorder::noteWrites(TraceCall &call) {
     FamilyId family = trace_.values[seen.value].family;
     trace_.families[family].isUninitialized = false;
     call.writes.push_back(family);
+    trace_.families[family].isWrittenWithGrad |= call.ambient.grad;
     if (trace_.families[family].hasSiblings)
       appendBorder(call.border, "writes memory that several results of one operator share");
     TraceValue &base = trace_.values[trace_.families[family].base()];

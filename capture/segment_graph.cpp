@@ -60,8 +60,10 @@ bool sameFlags(const Segment &a, const Segment &b) {
 
 class SegmentGraphBuilder {
 public:
-  SegmentGraphBuilder(const std::vector<const Segment *> &members, const std::string &name)
-      : members_(members), segment_(*members[0]), graph_(name), values_(segment_.values.size(), nullptr) {
+  SegmentGraphBuilder(const std::vector<const Segment *> &members, const std::string &name,
+                      const std::vector<ValueId> *returned)
+      : members_(members), segment_(*members[0]), returned_(returned), graph_(name),
+        values_(segment_.values.size(), nullptr) {
     graph_.device = toDevice(segment_.device);
   }
 
@@ -228,13 +230,18 @@ private:
     return type;
   }
 
+  std::vector<ValueId> unused() const {
+    std::vector<ValueId> ids;
+    for (size_t id = 1; id < values_.size(); ++id)
+      if (!segment_.values[id].isLiveIn && values_[id] && !values_[id]->hasUses())
+        ids.push_back(static_cast<ValueId>(id));
+    return ids;
+  }
+
   void addReturn() {
     std::vector<Operand> operands;
-    for (size_t id = 1; id < values_.size(); ++id) {
-      const SegmentValue &value = segment_.values[id];
-      if (value.isLiveIn || !values_[id] || values_[id]->hasUses())
-        continue;
-      bool isAlias = segment_.values[value.family].isLiveIn;
+    for (ValueId id : returned_ ? *returned_ : unused()) {
+      bool isAlias = segment_.values[segment_.values[id].family].isLiveIn;
       operands.push_back(Operand::of(values_[id], isAlias ? Mark::Alias : Mark::None));
     }
     graph_.append(graph_.body(), ir::Op::Kind::Return, "", std::move(operands));
@@ -242,6 +249,7 @@ private:
 
   const std::vector<const Segment *> &members_;
   const Segment &segment_; // the first of them
+  const std::vector<ValueId> *returned_;
   ir::Graph graph_;
   SymTable syms_;
   std::vector<ir::Value *> values_; // by value: the newest name
@@ -249,12 +257,12 @@ private:
 
 } // namespace
 
-ir::Graph graphOf(const Segment &segment, const std::vector<const Segment *> &others,
-                  const std::string &name) {
+ir::Graph graphOf(const Segment &segment, const std::vector<const Segment *> &others, const std::string &name,
+                  const std::vector<ValueId> *returned) {
   std::vector<const Segment *> members{&segment};
   std::copy_if(others.begin(), others.end(), std::back_inserter(members),
                [&](const Segment *other) { return sameFlags(segment, *other); });
-  return SegmentGraphBuilder(members, name).build();
+  return SegmentGraphBuilder(members, name, returned).build();
 }
 
 } // namespace graphopt::capture

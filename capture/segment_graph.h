@@ -10,7 +10,8 @@ namespace graphopt::capture {
 ///
 /// `others` of its family: sizes and integers in which they differ become expressions over syms, where two
 /// dims that are equal in all of them share one. Those whose flags are others are left out.
-ir::Graph graphOf(const Segment &segment, const std::vector<const Segment *> &others,
-                  const std::string &name);
+/// `returned`: these values are returned instead, in order.
+ir::Graph graphOf(const Segment &segment, const std::vector<const Segment *> &others, const std::string &name,
+                  const std::vector<ValueId> *returned = nullptr);
 
 } // namespace graphopt::capture

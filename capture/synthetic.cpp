@@ -1,4 +1,5 @@
-// Floats between 0.5 and 1 are in the domain of nearly every operator: logarithms, roots, arcs, probabilities.
+// Floats between 0.5 and 1 are in the domain of nearly every operator: logarithms, roots, arcs,
+// probabilities.
 #include "capture/synthetic.h"
 
 #include "capture/plain_dispatch.h"
@@ -36,7 +37,8 @@ void fillFloats(const at::Tensor &part, Contents contents) {
   }
   at::Generator generator = at::detail::createCPUGenerator(1);
   part.uniform_(0.5, 1.0, generator);
-  if (contents != Contents::Definite || part.dim() < 2 || part.size(-1) != part.size(-2) || part.size(-1) == 0)
+  if (contents != Contents::Definite || part.dim() < 2 || part.size(-1) != part.size(-2) ||
+      part.size(-1) == 0)
     return;
   at::Tensor copy = part.clone();
   at::Tensor diagonal = at::eye(part.size(-1), copy.options()) * static_cast<double>(part.size(-1));

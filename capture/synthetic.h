@@ -14,8 +14,8 @@ enum class Contents {
   Ones,     ///< as Plain, integers 1
 };
 
-/// A tensor of the type (all sizes known) on its device, `graphDevice` when it names none. Wrapped numbers are
-/// 0.75 whatever the contents. Throws a user error for a lazily conjugated or negated type.
+/// A tensor of the type (all sizes known) on its device, `graphDevice` when it names none. Wrapped numbers
+/// are 0.75 whatever the contents. Throws a user error for a lazily conjugated or negated type.
 at::Tensor synthetic(const ir::Type &type, const ir::Device &graphDevice, Contents contents);
 
 } // namespace graphopt::capture

@@ -38,8 +38,9 @@ struct TraceValue {
 /// A storage: all values that share it, in order of appearance.
 struct TraceFamily {
   std::vector<ValueId> values;
-  bool isUninitialized = false; // made by empty(); no operator has written it yet
-  bool hasSiblings = false;     // several results of one operator, which no view chain connects
+  bool isUninitialized = false;   // made by empty(); no operator has written it yet
+  bool isWrittenWithGrad = false; // written while gradients were on
+  bool hasSiblings = false;       // several results of one operator, which no view chain connects
   ValueId base() const { return values.front(); }
 };
 

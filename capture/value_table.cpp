@@ -143,9 +143,12 @@ ValueId ValueTable::use(const at::Tensor &tensor) {
   if (it == tensors_.end() || !isStill(it->second.value, tensor))
     return identify(tensor);
   TraceValue &value = trace_.values[it->second.value];
-  if (value.requiresGrad != tensor.requires_grad()) {
+  const bool requiresGrad = tensor.requires_grad();
+  if (requiresGrad && !value.requiresGrad && trace_.families[value.family].isWrittenWithGrad)
+    value.requiresGrad = true; // a write through one view gives all of them its history
+  if (value.requiresGrad != requiresGrad) {
     remark_ = "requires_grad was changed outside of the dispatcher";
-    value.requiresGrad = tensor.requires_grad();
+    value.requiresGrad = requiresGrad;
   }
   return it->second.value;
 }

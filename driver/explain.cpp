@@ -63,6 +63,11 @@ void writeShadow(Out out, const Explanation &explanation) {
   if (counters.sampledOperators)
     fmt::format_to(out, "host time: {} ns an operator, the program's own included\n",
                    counters.sampledNanoseconds / counters.sampledOperators);
+  if (explanation.compiledSegments || !explanation.notCompiled.empty())
+    fmt::format_to(out, "with gradients: {} segments compiled, {} runs of them\n",
+                   explanation.compiledSegments, explanation.compiledRuns);
+  for (const auto &[reason, count] : explanation.notCompiled)
+    fmt::format_to(out, "through autograd's nodes: {} ({} times)\n", reason, count);
   for (const std::string &text : explanation.verifyFindings)
     fmt::format_to(out, "verify run: {}\n", text);
   for (const SegmentInfo &segment : explanation.segments)

@@ -1,4 +1,5 @@
-// What lowering needs of this process: a prober that runs units through the interpreter, and a book of pieces.
+// What lowering needs of this process: a prober that runs units through the interpreter, and a book of
+// pieces.
 #pragma once
 #include "capture/prober.h"
 #include "passes/piece_book.h"

@@ -147,8 +147,11 @@ public:
 private:
   void run(const capture::SegmentRun &run) override {
     const HostClock::Pause pause(clock_);
-    if (!shadow_.isToVerify(run))
-      return capture::replayRows(run);
+    if (!shadow_.isToVerify(run)) {
+      if (!shadow_.options_.compileBackward || !shadow_.compiled_.run(run))
+        capture::replayRows(run);
+      return;
+    }
     const size_t before = run.node->verification->rows.exchange(run.rows);
     VerifyVerdict verdict;
     try {
@@ -319,7 +322,10 @@ void Shadow::call(capture::Program &program, const std::function<void()> &code,
   giveBack(std::move(call));
 }
 
-void Shadow::reset() { graph_.clear(); }
+void Shadow::reset() {
+  graph_.clear();
+  compiled_.clear();
+}
 
 void Shadow::logGraph(const capture::Segment &segment) const {
   if (!logs(Channel::graph) && !logs(Channel::guards))
@@ -360,6 +366,10 @@ void Shadow::explainSegments(Explanation &explanation) const {
 
 void Shadow::explain(Explanation &explanation) const {
   explainSegments(explanation);
+  const SegmentBookFacts facts = compiled_.facts();
+  explanation.compiledSegments = facts.compiled;
+  explanation.compiledRuns = facts.runs;
+  explanation.notCompiled = facts.reasons;
   std::lock_guard lock(mutex_);
   explanation.shadow = counters_;
   explanation.divergences.assign(divergences_.begin(), divergences_.end());

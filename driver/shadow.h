@@ -3,6 +3,7 @@
 #pragma once
 #include "capture/frame.h"
 #include "capture/program.h"
+#include "driver/segment_book.h"
 #include "driver/verify_run.h"
 
 #include <graphopt/explain.h>
@@ -43,6 +44,7 @@ private:
   const CompileOptions options_;
   const std::string name_;
   capture::TraceGraph graph_;
+  SegmentBook compiled_;
   mutable std::mutex mutex_; // guards all below
   std::vector<std::unique_ptr<Call>> idle_;
   ShadowCounters counters_;

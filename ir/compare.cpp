@@ -11,9 +11,7 @@
 namespace graphopt::ir {
 
 namespace {
-bool hasState(const Op &op) {
-  return op.kind == Op::Kind::Call || op.kind == Op::Kind::Group || op.kind == Op::Kind::Update;
-}
+bool hasState(const Op &op) { return op.computes(); }
 
 class Comparison {
 public:

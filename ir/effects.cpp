@@ -158,6 +158,7 @@ Effects effectsOf(const Op &op, const OpCatalog *catalog) {
     return effectsOfCall(op, catalog);
   case Op::Kind::Group:
   case Op::Kind::Update:
+  case Op::Kind::Vjp:
     return op.body() ? effectsOfBody(*op.body(), catalog) : effects;
   case Op::Kind::Border:
     effects.hostRead = effects.ordered = true;

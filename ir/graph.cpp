@@ -267,6 +267,12 @@ const Sym *Graph::findSym(std::string_view symName) const {
   return nullptr;
 }
 
+bool Graph::isOpaque(const Op &op) const {
+  const std::vector<NamedAttr> &ambient = states[op.state].ambient;
+  return std::any_of(ambient.begin(), ambient.end(),
+                     [](const NamedAttr &word) { return word.name == "opaque" && word.value.isWord("on"); });
+}
+
 std::string Graph::freshName(std::string_view base) {
   std::string wanted(base.empty() ? "0" : base);
   auto known = names_->values.find(wanted);

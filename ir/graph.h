@@ -100,7 +100,9 @@ struct OpState {
 
 class Op {
 public:
-  enum class Kind { Call, Group, Update, Border, Writeback, Return, Yield };
+  /// Vjp: gradients by autograd itself, of what the body makes; its yield gives three lists: outputs, a
+  /// cotangent for each, and the values whose gradients are the results.
+  enum class Kind { Call, Group, Update, Vjp, Border, Writeback, Return, Yield };
   const Kind kind;
   /// Call: "aten.add_.Tensor", "prim.add", "mylib::foo.overload". Group: its name. Border: what happened
   /// (read).
@@ -112,6 +114,10 @@ public:
   Loc loc;
 
   bool isCall(std::string_view n) const { return kind == Kind::Call && name == n; }
+  bool isRegion() const { return kind == Kind::Group || kind == Kind::Update || kind == Kind::Vjp; }
+  bool computes() const {
+    return kind == Kind::Call || isRegion();
+  } ///< else it ends or marks, and runs nothing
   const std::vector<Operand> &operands() const { return operands_; }
   const std::vector<Value *> &results() const { return results_; }
   Value *result(size_t i = 0) const { return results_[i]; }
@@ -208,6 +214,8 @@ public:
   Value *find(std::string_view valueName) const;       ///< nullptr if there is none
   /// The index of the state in `states`, added when it is new.
   uint32_t intern(const OpState &state);
+  /// Whether the operator's state says opaque=on: below the captured stage, one that was not taken apart.
+  bool isOpaque(const Op &op) const;
   const Sym *findSym(std::string_view symName) const;
 
   // ---- building

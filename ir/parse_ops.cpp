@@ -50,6 +50,8 @@ Parser::Head Parser::head() {
     return regionHead(Op::Kind::Group);
   if (atWord("update"))
     return regionHead(Op::Kind::Update);
+  if (atWord("vjp"))
+    return regionHead(Op::Kind::Vjp);
   if (atWord("border"))
     return borderHead();
   if (atWord("writeback"))
@@ -128,10 +130,9 @@ void Parser::build(Block &block, const Head &head, const std::vector<Result> &re
   op->groupKind = head.groupKind;
   op->number = head.number;
   op->loc = loc;
-  bool isRegion = head.kind == Op::Kind::Group || head.kind == Op::Kind::Update;
-  if (isRegion || head.kind == Op::Kind::Call)
+  if (op->computes())
     op->state = state_;
-  if (isRegion && deeper()) {
+  if (op->isRegion() && deeper()) {
     this->block(graph_->makeBody(op), head.open);
     --depth_;
   }

@@ -21,7 +21,7 @@ struct ForwardPiece {
   /// no inputs (none for those that a backward never reads).
   Graph graph;
   size_t results = 0;
-  std::vector<bool> requiresGrad; ///< one a result
+  std::vector<bool> requiresGrad; ///< one a result; empty for an opaque operator that does not run alone
 };
 
 /// One a result, or an operand: nothing where there is no cotangent, or no gradient yet.

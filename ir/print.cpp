@@ -78,6 +78,8 @@ std::string headText(const Op &op) {
   }
   case Op::Kind::Update:
     return fmt::format("update{} ({}){} {{", after(op.name.empty() ? "" : quoted(op.name)), operands, with);
+  case Op::Kind::Vjp:
+    return fmt::format("vjp ({}) {{", operands);
   case Op::Kind::Border:
     return fmt::format("border #{} {}{}{}", op.number, keyText(op.name), after(operands),
                        after(pairsText(op.attrs, " ")));
@@ -93,9 +95,7 @@ std::string headText(const Op &op) {
 }
 
 /// Ops that the state lines speak about; the others end or mark, and run nothing.
-bool hasState(const Op &op) {
-  return op.kind == Op::Kind::Call || op.kind == Op::Kind::Group || op.kind == Op::Kind::Update;
-}
+bool hasState(const Op &op) { return op.computes(); }
 
 std::string stateText(const OpState &state) {
   return fmt::format("scope {}{}{}", state.scopeGuessed ? "~" : "", quoted(state.scope),

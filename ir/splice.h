@@ -9,8 +9,8 @@ namespace graphopt::ir {
 /// Values of the source and what stands for them in the target.
 using ValueMap = std::unordered_map<const Value *, Value *>;
 
-/// Copies `op`, bodies included, to the end of `block`, or before `before` when given. Every value it reads is
-/// in `map`; its results are added. Names are made fresh, states are left at 0.
+/// Copies `op`, bodies included, to the end of `block`, or before `before` when given. Every value it reads
+/// is in `map`; its results are added. Names are made fresh, states are left at 0.
 Op *copyOp(Graph &to, Block &block, Op *before, const Op &op, ValueMap &map);
 
 /// The operands with their values exchanged by `map`; marks stay.

@@ -18,7 +18,8 @@ enum LegalBits : unsigned {
   kUpdateChains = 128,
   kGroups = 256,
   kBorders = 512,
-  kWritebacks = 1024
+  kWritebacks = 1024,
+  kVjps = 2048
 };
 
 struct StageRow {

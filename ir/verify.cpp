@@ -11,7 +11,9 @@
 //   S4  The graph's body ends with its only return, a region's body with its only yield; groups and updates
 //   have a body,
 //       nothing else has.
-//   S5  A yield gives one value for each result of its region, of the same type, and made in the region.
+//   S5  A yield gives one value for each result of its region, of the same type, and made in the region. That
+//   of a
+//       vjp gives three lists: outputs, as many cotangents, and one value for each result.
 //   S6  A return gives values and nones. Ambient states exist.
 //
 // Types (verify_types.cpp)
@@ -70,6 +72,8 @@ std::string_view Verifier::label(const Op &op) {
     return "group";
   case Op::Kind::Update:
     return "update";
+  case Op::Kind::Vjp:
+    return "vjp";
   case Op::Kind::Border:
     return "border";
   case Op::Kind::Writeback:

@@ -40,7 +40,7 @@ public:
         checkSchemaWrites(op);
       if (op.kind == Op::Kind::Update)
         checkUpdate(op);
-      if (op.body())
+      if (op.body() && op.kind != Op::Kind::Vjp)
         checkYieldedViews(op);
       if (op.kind == Op::Kind::Return)
         checkReturnedViews(op);
@@ -87,7 +87,7 @@ private:
     if (v_.allows(kWrites))
       return;
     const Op *region = op.parent()->owner();
-    if (!region || region->kind != Op::Kind::Update)
+    if (!region || region->kind == Op::Kind::Group)
       v_.error(op, operand, "writes '{}' outside an update, which {} graphs do not", nameOf(*operand.value),
                stageText());
     else if (!isMadeIn(*region, base))

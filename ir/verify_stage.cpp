@@ -38,6 +38,8 @@ private:
       return checkGroup(op);
     case Op::Kind::Update:
       return checkUpdate(op);
+    case Op::Kind::Vjp:
+      return require(op, kVjps, "a vjp");
     case Op::Kind::Border:
       return checkBorder(op);
     case Op::Kind::Writeback:
@@ -65,6 +67,8 @@ private:
     if (region && region->kind == Op::Kind::Group)
       v_.error(op, "is a dispatcher operator in a group, which holds prims only");
     const OpInfo *info = v_.catalog ? v_.catalog->find(op.name) : nullptr;
+    if (v_.graph.isOpaque(op))
+      return;
     if (info && info->composite)
       require(op, kComposite, "a composite operator");
     if (isViewOp(op))
@@ -79,7 +83,7 @@ private:
 
   void checkView(const Op &op) {
     const Op *region = op.parent()->owner();
-    if (region && region->kind == Op::Kind::Update) {
+    if (region && region->kind != Op::Kind::Group) {
       require(op, kUpdateChains, "a view in an update");
       return;
     }
@@ -107,7 +111,8 @@ private:
   }
 
   void checkUpdate(const Op &op) {
-    require(op, kUpdates, "an update");
+    if (!v_.graph.isOpaque(op))
+      require(op, kUpdates, "an update");
     if (op.results().empty())
       v_.error(op, "has no result");
   }

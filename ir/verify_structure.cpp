@@ -26,8 +26,6 @@ public:
   }
 
 private:
-  bool isRegion(const Op &op) const { return op.kind == Op::Kind::Group || op.kind == Op::Kind::Update; }
-
   void checkName(const Value &value) {
     if (value.name.empty())
       v_.error(value.loc, "a value has no name");
@@ -39,7 +37,7 @@ private:
     for (const auto &op : block) {
       checkUses(*op, visible);
       checkPlace(*op, block);
-      if (isRegion(*op))
+      if (op->isRegion())
         checkRegion(*op);
       for (const Value *result : op->results()) {
         checkName(*result);
@@ -72,7 +70,7 @@ private:
       v_.error(op, "is not the last of its block");
     if (op.kind == Op::Kind::Return)
       checkReturned(op);
-    if (op.body() && !isRegion(op))
+    if (op.body() && !op.isRegion())
       v_.error(op, "has a body");
     if (ends && !op.results().empty())
       v_.error(op, "has results");
@@ -120,7 +118,21 @@ private:
     return found;
   }
 
+  static size_t itemsOf(const Op &yield, size_t list) { return yield.operands()[list].items.size(); }
+
+  void checkVjpYield(const Op &region, const Op &yield) {
+    const std::vector<Operand> &lists = yield.operands();
+    const bool areLists = lists.size() == 3 && std::all_of(lists.begin(), lists.end(), [](const Operand &o) {
+                            return o.kind == Operand::Kind::List;
+                          });
+    if (!areLists || itemsOf(yield, 0) != itemsOf(yield, 1) || itemsOf(yield, 2) != region.results().size())
+      v_.error(yield, "does not give outputs, as many cotangents, and a value for each of the {} results",
+               region.results().size());
+  }
+
   void checkYield(const Op &region, const Op &yield, const Visible &captures) {
+    if (region.kind == Op::Kind::Vjp)
+      return checkVjpYield(region, yield);
     if (yield.operands().size() != region.results().size()) {
       v_.error(yield, "gives {} values, but its {} has {} results", yield.operands().size(), v_.label(region),
                region.results().size());

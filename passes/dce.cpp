@@ -19,8 +19,7 @@ bool isUnused(const ir::Op &op) {
 }
 
 bool isDead(const ir::Op &op, const ir::OpCatalog *catalog) {
-  using Kind = ir::Op::Kind;
-  if (op.kind != Kind::Call && op.kind != Kind::Update && op.kind != Kind::Group)
+  if (!op.computes())
     return false; // borders, write-backs and terminators are what the graph is for
   return isUnused(op) && ir::isRemovable(op, catalog);
 }

@@ -185,6 +185,8 @@ std::optional<FunctionalCall> functionalCall(const ir::Op &update, const ir::Gra
   const ir::OpInfo *functional = name.empty() ? nullptr : catalog->find(name);
   if (!inPlace || !functional || !sameSchema(*inPlace, *functional))
     return std::nullopt;
+  if (functional->composite && graph.stage != ir::Stage::Captured)
+    return std::nullopt;
   const auto &ambient = graph.states[write.state].ambient;
   const bool gradOff = std::any_of(ambient.begin(), ambient.end(), [](const ir::NamedAttr &a) {
     return a.name == "grad" && a.value.isWord("off");

@@ -33,22 +33,21 @@ public:
       visit(op);
     graph_.stage = ir::Stage::Lowered;
     if (isJoint_)
-      appendBackward(graph_, operators_, needsGrad_, *context_.pieces, splicer_);
+      appendBackward(graph_, operators_, needsGrad_, context_, splicer_);
   }
 
 private:
   void visit(ir::Op *op) {
-    if (op->kind == ir::Op::Kind::Border)
-      userError(fmt::format("border #{} ({}) is in the way: only what lies between host reads can be lowered",
-                            op->number, op->name));
+    if (op->kind == ir::Op::Kind::Border && op->name == "untraced")
+      userError(fmt::format("after border #{} the graph does not hold what the program did", op->number));
     if (op->kind != ir::Op::Kind::Call && op->kind != ir::Op::Kind::Update)
-      return; // write-backs and the return stay
+      return; // host reads, write-backs and the return stay
     Unit unit = unitOf(graph_, *op, needsGrad_);
     const ir::ForwardPiece &piece = context_.pieces->forward(unit.graph);
     if (piece.opaque.empty())
       replace(op, std::move(unit), piece);
     else
-      keep(op, piece.opaque);
+      keep(op, std::move(unit), piece);
   }
 
   static std::string nameOf(const ir::Op &op) {
@@ -63,7 +62,7 @@ private:
   void replace(ir::Op *op, Unit unit, const ir::ForwardPiece &piece) {
     Spliced spliced;
     spliced.name = nameOf(*op);
-    spliced.state = graph_.intern({graph_.states[op->state].scope, graph_.states[op->state].scopeGuessed, {}});
+    spliced.state = belowAutograd(op->state);
     ir::ValueMap map;
     const std::vector<ir::Value *> inputs = piece.graph.declared(ir::Value::Kind::Input);
     for (size_t i = 0; i < inputs.size(); ++i)
@@ -92,8 +91,9 @@ private:
         continue;
       }
       graph_.replaceAllUses(old, value);
-      const bool isOwn = value->isResult() && std::find(spliced.unit.operands.begin(), spliced.unit.operands.end(),
-                                                        value) == spliced.unit.operands.end();
+      const bool isOwn =
+          value->isResult() && std::find(spliced.unit.operands.begin(), spliced.unit.operands.end(), value) ==
+                                   spliced.unit.operands.end();
       if (!isOwn)
         continue;
       needsGrad_[value] = needsGrad_[value] || spliced.requiresGrad[i];
@@ -102,25 +102,50 @@ private:
     graph_.erase(op);
   }
 
-  void keep(ir::Op *op, const std::string &why) {
-    ++context_.statistics[fmt::format("opaque: {}: {}", nameOf(*op), why)];
-    std::string reason = fmt::format("'{}' cannot be taken apart: {}", nameOf(*op), why);
-    bool isOfGradients = false;
-    op->forEachValue([&](const ir::Operand &operand) {
-      auto known = needsGrad_.find(operand.value);
-      isOfGradients |= known != needsGrad_.end() ? known->second : operand.value->type.grad;
-    });
-    if (isOfGradients && isJoint_)
-      userError(reason);
-    ir::OpState state = graph_.states[op->state];
-    state.ambient.push_back({"opaque", ir::Attr::word("on")});
-    op->state = graph_.intern(state);
+  void keep(ir::Op *op, Unit unit, const ir::ForwardPiece &piece) {
+    ++context_.statistics[fmt::format("opaque: {}: {}", nameOf(*op), piece.opaque)];
+    op->state = asOpaque(op->state);
     if (op->body())
-      for (const auto &inner : *op->body()) {
-        ir::OpState innerState = graph_.states[inner->state];
-        innerState.ambient.push_back({"opaque", ir::Attr::word("on")});
-        inner->state = graph_.intern(innerState);
-      }
+      for (const auto &inner : *op->body())
+        inner->state = asOpaque(inner->state);
+    if (!std::ranges::any_of(unit.graph.declarations(), [](const auto *value) { return value->type.grad; }))
+      return;
+    Spliced kept;
+    kept.name = nameOf(*op);
+    kept.state = op->state;
+    kept.isOpaque = true;
+    kept.results = op->results();
+    for (size_t i = 0; i < op->results().size(); ++i) {
+      const bool isKnown = piece.requiresGrad.size() == op->results().size();
+      kept.requiresGrad.push_back(isKnown ? piece.requiresGrad[i]
+                                          : mayRequireGrad(unit.graph, op->result(i)->type));
+      needsGrad_[op->result(i)] = kept.requiresGrad.back();
+    }
+    kept.unit = std::move(unit);
+    operators_.push_back(std::move(kept));
+  }
+
+  /// Grad mode stays: some kernels ask for it, though nothing is recorded below autograd.
+  uint32_t belowAutograd(uint32_t number) {
+    ir::OpState state = graph_.states[number];
+    std::erase_if(state.ambient, [](const ir::NamedAttr &word) { return word.name != "grad"; });
+    return graph_.intern(state);
+  }
+
+  uint32_t asOpaque(uint32_t number) {
+    ir::OpState state = graph_.states[number];
+    state.ambient.push_back({"opaque", ir::Attr::word("on")});
+    return graph_.intern(state);
+  }
+
+  /// Nobody ran it: what is of numbers that have derivatives, made with gradients on, counts as having them.
+  static bool mayRequireGrad(const ir::Graph &unit, const ir::Type &type) {
+    const bool isOff =
+        std::ranges::any_of(unit.states[unit.body().ops().front()->state].ambient, [](const auto &word) {
+          return (word.name == "grad" && word.value.isWord("off")) ||
+                 (word.name == "inference" && word.value.isWord("on"));
+        });
+    return !isOff && type.isTensor() && (ir::isFloating(type.dtype) || ir::isComplex(type.dtype));
   }
 
   ir::Graph &graph_;

@@ -220,8 +220,7 @@ std::vector<PassReport> runPipeline(ir::Graph &graph, const Pipeline &pipeline,
 size_t countOps(const ir::Graph &graph) {
   size_t count = 0;
   for (const auto &op : graph.body())
-    count +=
-        op->kind == ir::Op::Kind::Call || op->kind == ir::Op::Kind::Update || op->kind == ir::Op::Kind::Group;
+    count += op->computes();
   return count;
 }
 

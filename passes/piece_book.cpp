@@ -34,11 +34,11 @@ std::string PieceBook::settle(ir::Graph &graph) const {
   context.catalog = catalog_;
   try {
     functionalize(graph, context);
+    graph.stage = ir::Stage::Lowered;
     canonicalize(graph, context);
   } catch (const Error &error) {
     return fmt::format("what it does inside has no functional form: {}", error.what());
   }
-  graph.stage = ir::Stage::Lowered;
   return trouble(graph);
 }
 

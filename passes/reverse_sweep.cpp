@@ -4,6 +4,8 @@
 #include "passes/reverse_sweep.h"
 
 #include "ir/alias.h"
+#include "ir/effects.h"
+#include "passes/regions.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -15,18 +17,19 @@ namespace {
 
 class ReverseSweep {
 public:
-  ReverseSweep(ir::Graph &graph, const NeedsGrad &needsGrad, ir::PieceSource &pieces, Splicer &splicer)
-      : graph_(graph), needsGrad_(needsGrad), pieces_(pieces), splicer_(splicer) {}
+  ReverseSweep(ir::Graph &graph, const NeedsGrad &needsGrad, PassContext &context, Splicer &splicer)
+      : graph_(graph), needsGrad_(needsGrad), pieces_(*context.pieces), catalog_(context.catalog),
+        statistics_(context.statistics), splicer_(splicer) {}
 
   void run(const std::vector<Spliced> &operators) {
     return_ = graph_.returnOp();
     end_ = firstOfTheEnd();
-    const size_t outputs = return_->operands().size();
+    checkWritebacks();
     declareCotangents();
     for (auto op = operators.rbegin(); op != operators.rend(); ++op)
       visit(*op);
     returnGradients();
-    graph_.settings.push_back({"outputs", ir::Attr::integer(static_cast<int64_t>(outputs))});
+    graph_.settings.push_back({"outputs", ir::Attr::list(std::move(outputs_))});
   }
 
 private:
@@ -48,16 +51,25 @@ private:
   void declareCotangents() {
     std::vector<ir::Operand> operands = return_->operands();
     for (const ir::Operand &operand : operands) {
-      if (!operand.isValue() || !operand.value->type.isTensor())
-        continue;
-      ir::Value *output = newest(operand);
-      if (!needs(output))
+      ir::Value *output = operand.isValue() && operand.value->type.isTensor() ? newest(operand) : nullptr;
+      const bool isDifferentiable = output && needs(output);
+      outputs_.push_back(ir::Attr::boolean(isDifferentiable));
+      if (!isDifferentiable)
         continue;
       ir::Type type = operand.value->type;
       type.grad = false;
       const std::string name = graph_.freshName("d." + operand.value->name);
       addTo(output, graph_.declare(ir::Value::Kind::Cotangent, name, std::move(type)));
     }
+  }
+
+  void checkWritebacks() const {
+    for (const auto &op : graph_.body())
+      if (op->kind == ir::Op::Kind::Writeback && needs(op->operands()[1].value))
+        userError(
+            fmt::format("'%{}' is written with a value that requires gradients: what the caller does with it "
+                        "afterwards has no graph",
+                        op->operands()[0].value->name));
   }
 
   /// A tensor of the caller's that was written is returned as it is after the write-back.
@@ -70,9 +82,10 @@ private:
       if (op->kind != ir::Op::Kind::Writeback || op->operands()[0].value != base)
         continue;
       if (base != operand.value)
-        userError(fmt::format("output '%{}' is a view of '%{}', which the program writes: its gradient has no "
-                              "graph; return a clone of it",
-                              operand.value->name, base->name));
+        userError(
+            fmt::format("output '%{}' is a view of '%{}', which the program writes: its gradient has no "
+                        "graph; return a clone of it",
+                        operand.value->name, base->name));
       return op->operands()[1].value;
     }
     return operand.value;
@@ -85,9 +98,9 @@ private:
       known = cotangent;
       return;
     }
-    ir::Op *sum = graph_.insertBefore(end_, ir::Op::Kind::Call, "aten.add.Tensor",
-                                      {ir::Operand::of(known), ir::Operand::of(cotangent)}, {},
-                                      {{"d", known->type}});
+    ir::Op *sum =
+        graph_.insertBefore(end_, ir::Op::Kind::Call, "aten.add.Tensor",
+                            {ir::Operand::of(known), ir::Operand::of(cotangent)}, {}, {{"d", known->type}});
     known = sum->result();
   }
 
@@ -111,18 +124,21 @@ private:
     std::unordered_set<const ir::Value *> seen;
     for (size_t i = 0; i < op.results.size(); ++i) {
       const ir::Value *result = op.results[i];
-      const bool isRoot = result && op.requiresGrad[i] && !has(op.unit.operands, result) &&
-                          seen.insert(result).second;
+      const bool isRoot =
+          result && op.requiresGrad[i] && !has(op.unit.operands, result) && seen.insert(result).second;
       cotangents.push_back(isRoot ? typeOfCotangent(result) : std::nullopt);
     }
     if (std::none_of(cotangents.begin(), cotangents.end(), [](const auto &type) { return type.has_value(); }))
       return;
     for (const ir::Value *operand : op.unit.operands)
       soFar.push_back(needs(operand) ? typeOfCotangent(operand) : std::nullopt);
+    if (op.isOpaque || countsFromStorage(op.unit.graph))
+      return appendVjp(op, cotangents, soFar);
     const ir::BackwardPiece &piece = pieces_.backward(op.unit.graph, cotangents, soFar);
-    if (!piece.opaque.empty())
-      userError(fmt::format("the backward of '{}' cannot be taken apart: {}", op.name, piece.opaque));
-    takeGradients(op, piece.graph, splicedMap(op, piece.graph));
+    if (piece.opaque.empty())
+      return takeGradients(op, piece.graph, splicedMap(op, piece.graph));
+    ++statistics_[fmt::format("opaque backward: {}: {}", op.name, piece.opaque)];
+    appendVjp(op, cotangents, soFar);
   }
 
   ir::ValueMap splicedMap(const Spliced &op, const ir::Graph &piece) {
@@ -136,8 +152,15 @@ private:
         userError(fmt::format("the backward of '{}' reads a value that its forward does not keep", op.name));
       map[input] = value;
     }
-    splicer_.splice(piece, end_, op.state, map);
+    splicer_.splice(piece, end_, backwardState(op.state), map);
     return map;
+  }
+
+  /// Autograd's engine runs with grad mode off.
+  uint32_t backwardState(uint32_t forward) {
+    ir::OpState state = graph_.states[forward];
+    state.ambient = {{"grad", ir::Attr::word("off")}};
+    return graph_.intern(state);
   }
 
   void takeGradients(const Spliced &op, const ir::Graph &piece, const ir::ValueMap &map) {
@@ -145,6 +168,78 @@ private:
     for (size_t i = 0; i < returned.size(); ++i)
       if (returned[i].isValue())
         cotangents_[op.unit.operands[i]] = map.at(returned[i].value);
+  }
+
+  // ---- an operator that was not taken apart
+
+  /// Runs the operator again, under autograd, and asks for gradients.
+  void appendVjp(const Spliced &op, const ir::GradientTypes &cotangents, const ir::GradientTypes &soFar) {
+    if (isRandom(op.unit.graph))
+      userError(
+          fmt::format("'{}' draws random numbers and cannot be taken apart: its backward would have to draw "
+                      "them again",
+                      op.name));
+    ir::Op *vjp = graph_.insertBefore(end_, ir::Op::Kind::Vjp, "", {});
+    ir::ValueMap map = bodyOf(op, graph_.makeBody(vjp));
+    std::vector<ir::Operand> outputs, given, wrt;
+    for (size_t i = 0; i < soFar.size(); ++i) // first, as in a piece
+      if (soFar[i])
+        addRoot(op.unit.operands[i], cotangents_.at(op.unit.operands[i]), outputs, given);
+    const std::vector<ir::Operand> &returned = op.unit.graph.returnOp()->operands();
+    for (size_t i = 0; i < cotangents.size(); ++i)
+      if (cotangents[i])
+        addRoot(map.at(returned[i].value), cotangents_.at(op.results[i]), outputs, given);
+    for (ir::Value *operand : op.unit.operands)
+      if (needs(operand)) {
+        wrt.push_back(ir::Operand::of(operand));
+        graph_.addResult(vjp, "d", gradientType(operand->type));
+      }
+    ir::Op *yield = graph_.append(
+        *vjp->body(), ir::Op::Kind::Yield, "",
+        {ir::Operand::list(std::move(outputs)), ir::Operand::list(std::move(given)), ir::Operand::list(wrt)});
+    yield->state = vjp->body()->ops().front()->state;
+    vjp->setOperands(capturesOf(*vjp->body()));
+    for (size_t i = 0; i < wrt.size(); ++i)
+      cotangents_[wrt[i].value] = vjp->result(i);
+  }
+
+  /// Its derivative asks where in its memory the operand begins, which no type says.
+  static bool countsFromStorage(const ir::Graph &unit) {
+    return std::ranges::any_of(unit.body(),
+                               [](const auto &op) { return op->name.starts_with("aten.as_strided"); });
+  }
+
+  bool isRandom(const ir::Graph &unit) const {
+    return std::ranges::any_of(unit.body(),
+                               [&](const auto &op) { return ir::effectsOf(*op, catalog_).random; });
+  }
+
+  ir::ValueMap bodyOf(const Spliced &op, ir::Block &body) {
+    ir::ValueMap map;
+    const std::vector<ir::Value *> inputs = op.unit.graph.declared(ir::Value::Kind::Input);
+    for (size_t i = 0; i < inputs.size(); ++i)
+      map[inputs[i]] = op.unit.operands[i];
+    for (const auto &inner : op.unit.graph.body()) {
+      if (inner->kind == ir::Op::Kind::Return)
+        break;
+      ir::OpState state = op.unit.graph.states[inner->state];
+      state.scope = graph_.states[op.state].scope;
+      state.ambient.push_back({"opaque", ir::Attr::word("on")});
+      ir::copyOp(graph_, body, nullptr, *inner, map)->state = graph_.intern(state);
+    }
+    return map;
+  }
+
+  static void addRoot(ir::Value *output, ir::Value *cotangent, std::vector<ir::Operand> &outputs,
+                      std::vector<ir::Operand> &given) {
+    outputs.push_back(ir::Operand::of(output));
+    given.push_back(ir::Operand::of(cotangent));
+  }
+
+  static ir::Type gradientType(const ir::Type &of) {
+    ir::Type type = ir::Type::tensor(of.dtype, of.sizes);
+    type.device = of.device;
+    return type;
   }
 
   // ---- the end
@@ -164,16 +259,19 @@ private:
   ir::Graph &graph_;
   const NeedsGrad &needsGrad_;
   ir::PieceSource &pieces_;
+  const ir::OpCatalog *catalog_;
+  std::map<std::string, int64_t> &statistics_;
   Splicer &splicer_;
-  ir::Op *return_ = nullptr, *end_ = nullptr; // where the backward goes: before the end
+  ir::Op *return_ = nullptr, *end_ = nullptr;                     // where the backward goes: before the end
+  std::vector<ir::Attr> outputs_;                                 // one an output: whether it has a cotangent
   std::unordered_map<const ir::Value *, ir::Value *> cotangents_; // looked up only, never walked
 };
 
 } // namespace
 
 void appendBackward(ir::Graph &graph, const std::vector<Spliced> &operators, const NeedsGrad &needsGrad,
-                    ir::PieceSource &pieces, Splicer &splicer) {
-  ReverseSweep(graph, needsGrad, pieces, splicer).run(operators);
+                    PassContext &context, Splicer &splicer) {
+  ReverseSweep(graph, needsGrad, context, splicer).run(operators);
 }
 
 } // namespace graphopt::passes

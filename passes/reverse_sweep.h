@@ -1,6 +1,6 @@
 // The backward of a graph made of pieces: the chain rule, operator by operator, in autograd's order.
 #pragma once
-#include "ir/pieces.h"
+#include "passes/pass.h"
 #include "passes/splicer.h"
 #include "passes/unit.h"
 
@@ -13,14 +13,16 @@ struct Spliced {
   std::vector<bool> requiresGrad;    ///< one a result
   std::vector<ir::Value *> numbered; ///< the values of the forward run (ir/pieces.h); null: not there
   uint32_t state = 0;
-  std::string name; ///< of the operator, for messages
+  std::string name;      ///< of the operator, for messages
+  bool isOpaque = false; ///< it was not taken apart: `numbered` has its operands alone
 };
 
 /// Appends the backward: a cotangent for each returned value that requires gradients; after the outputs, the
 /// return gives the gradient of every declared value that requires one, in order of declaration (none where
-/// there is none). The header says how many outputs there are. Throws a user error for an operator whose
-/// backward cannot be taken apart.
+/// there is none). The header says of each output
+/// whether it has a cotangent: outputs=[true, false]. An operator whose backward cannot be taken
+/// apart gets a vjp.
 void appendBackward(ir::Graph &graph, const std::vector<Spliced> &operators, const NeedsGrad &needsGrad,
-                    ir::PieceSource &pieces, Splicer &splicer);
+                    PassContext &context, Splicer &splicer);
 
 } // namespace graphopt::passes

@@ -11,7 +11,8 @@ public:
   explicit Splicer(ir::Graph &graph) : graph_(graph) {}
 
   /// Copies the operators of `piece` before `before`, all under the state numbered `state`. `map` has what
-  /// stands for the piece's inputs, and gets everything else; constants that the graph has already are shared.
+  /// stands for the piece's inputs, and gets everything else; constants that the graph has already are
+  /// shared.
   void splice(const ir::Graph &piece, ir::Op *before, uint32_t state, ir::ValueMap &map);
 
 private:

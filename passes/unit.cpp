@@ -57,8 +57,8 @@ private:
     ir::Type type = value->type;
     auto grad = needsGrad_.find(value);
     type.grad = grad != needsGrad_.end() ? grad->second : value->isDeclared() && type.grad;
-    ir::Value *input = unit_.graph.declare(ir::Value::Kind::Input,
-                                           fmt::format("a{}", unit_.operands.size()), std::move(type));
+    ir::Value *input = unit_.graph.declare(ir::Value::Kind::Input, fmt::format("a{}", unit_.operands.size()),
+                                           std::move(type));
     unit_.operands.push_back(const_cast<ir::Value *>(value));
     return map_[value] = input;
   }
@@ -66,8 +66,9 @@ private:
   void add(const ir::Op &op, bool keepsMarks) {
     op.forEachValue([&](const ir::Operand &operand) { inside(operand.value); });
     std::vector<ir::Operand> operands = ir::mapped(op.operands(), map_);
-    ir::Op *copy = unit_.graph.append(unit_.graph.body(), op.kind, op.name,
-                                      keepsMarks ? std::move(operands) : unmarked(std::move(operands)), op.attrs);
+    ir::Op *copy =
+        unit_.graph.append(unit_.graph.body(), op.kind, op.name,
+                           keepsMarks ? std::move(operands) : unmarked(std::move(operands)), op.attrs);
     for (const ir::Value *result : op.results())
       map_[result] = unit_.graph.addResult(copy, "r", result->type);
     copy->state = stateOf(op);
@@ -85,8 +86,9 @@ private:
   uint32_t stateOf(const ir::Op &op) {
     ir::OpState state;
     state.ambient = from_.states[op.state].ambient;
-    const bool isCasting = std::ranges::any_of(
-        state.ambient, [](const ir::NamedAttr &word) { return word.name == "amp" && !word.value.isWord("off"); });
+    const bool isCasting = std::ranges::any_of(state.ambient, [](const ir::NamedAttr &word) {
+      return word.name == "amp" && !word.value.isWord("off");
+    });
     std::erase_if(state.ambient, [](const ir::NamedAttr &word) { return word.name == "amp_cache"; });
     if (isCasting)
       state.ambient.push_back({"amp_cache", ir::Attr::word("off")});

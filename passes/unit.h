@@ -1,4 +1,5 @@
-// One operator of a functional captured graph as a graph of its own: what is probed, and the key of its piece.
+// One operator of a functional captured graph as a graph of its own: what is probed, and the key of its
+// piece.
 #pragma once
 #include "ir/graph.h"
 

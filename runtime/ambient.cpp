@@ -109,16 +109,14 @@ Ambient ambientOf(const ir::Graph &graph, const ir::OpState &state) {
     } else if (attr.name == "opaque") {
       isOpaque = onOff(attr);
     } else {
-      userError(
-          fmt::format("ambient state '{}' is not understood: expected grad, inference, amp, amp_cache or opaque",
-                      attr.name));
+      userError(fmt::format(
+          "ambient state '{}' is not understood: expected grad, inference, amp, amp_cache or opaque",
+          attr.name));
     }
   }
   if (ambient.inference && !gradSaid)
     ambient.grad = false; // as c10::InferenceMode sets it
   ambient.below = graph.stage != ir::Stage::Captured && !isOpaque;
-  if (ambient.below)
-    ambient.grad = false;
   return ambient;
 }
 

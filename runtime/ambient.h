@@ -10,8 +10,8 @@
 namespace graphopt::runtime {
 
 /// The state that the text of a graph asks for at an operator: what it does not say is the default (grad on,
-/// no inference, no autocast; from the lowered stage on below autograd, unless the operator is opaque). Throws
-/// a user error for a word it does not know.
+/// no inference, no autocast; from the lowered stage on below autograd, unless the operator is opaque).
+/// Throws a user error for a word it does not know.
 Ambient ambientOf(const ir::Graph &graph, const ir::OpState &state);
 
 /// Switches the thread between ambient states and gives it back as it was. Between switches it costs nothing.

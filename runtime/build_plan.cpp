@@ -80,6 +80,7 @@ public:
     plan_.settings = settingsOf(graph_);
     returns_ = planReturns(graph_);
     declare(Value::Kind::Input, PlanInput::Kind::Argument);
+    declare(Value::Kind::Cotangent, PlanInput::Kind::Argument);
     for (Value::Kind kind : {Value::Kind::Param, Value::Kind::Buffer, Value::Kind::Outside})
       declare(kind, PlanInput::Kind::State);
     for (Value::Kind kind : {Value::Kind::Const, Value::Kind::HostVal})
@@ -160,6 +161,9 @@ private:
     case Op::Kind::Update:
       addBody(op);
       return;
+    case Op::Kind::Vjp:
+      userError(fmt::format("graph @{} asks autograd for gradients (vjp), for which a plan has no step",
+                            graph_.name));
     case Op::Kind::Writeback:
       addWriteback(op);
       return;

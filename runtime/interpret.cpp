@@ -9,6 +9,7 @@
 #include "runtime/content.h"
 #include "runtime/device.h"
 #include "runtime/returned_views.h"
+#include "runtime/vjp.h"
 
 #include <ATen/Functions.h>
 #include <c10/core/DefaultDtype.h>
@@ -111,6 +112,9 @@ private:
     case Op::Kind::Update:
       runBody(op);
       return;
+    case Op::Kind::Vjp:
+      runVjp(op);
+      return;
     case Op::Kind::Border:
       refuseUntraced(op);
       return;
@@ -149,6 +153,40 @@ private:
         values_.erase(value);
     });
     define(op, std::move(results));
+  }
+
+  /// The body runs with autograd, on leaves in the places of the values whose gradients are asked for.
+  void runVjp(const Op &op) {
+    const std::vector<Operand> &lists = op.body()->terminator()->operands();
+    std::vector<IValue> before;
+    for (const Operand &operand : lists.at(2).items)
+      before.push_back(std::exchange(values_[operand.value], leafOf(lookUp(*operand.value).toTensor())));
+    runBlock(*op.body());
+    std::vector<at::Tensor> gradients =
+        gradientsOf(tensorsOf(lists[0]), tensorsOf(lists[1]), tensorsOf(lists[2]));
+    for (size_t i = 0; i < before.size(); ++i)
+      values_[lists[2].items[i].value] = std::move(before[i]);
+    ir::walk(*op.body(), [&](Op &inner) {
+      for (const Value *value : inner.results())
+        values_.erase(value);
+    });
+    std::vector<IValue> results;
+    for (size_t i = 0; i < gradients.size(); ++i)
+      results.emplace_back(isOnlyReturned(*op.result(i)) ? gradients[i]
+                                                         : laidOut(gradients[i], op.result(i)->type));
+    define(op, std::move(results));
+  }
+
+  /// Nobody reads it who was made for a layout.
+  static bool isOnlyReturned(const Value &value) {
+    return std::ranges::all_of(value.users(), [](const Op *user) { return user->kind == Op::Kind::Return; });
+  }
+
+  std::vector<at::Tensor> tensorsOf(const Operand &list) const {
+    std::vector<at::Tensor> tensors;
+    for (const Operand &operand : list.items)
+      tensors.push_back(lookUp(operand).toTensor());
+    return tensors;
   }
 
   void define(const Op &op, std::vector<IValue> results) {

@@ -170,8 +170,11 @@ Json write(const Ambient &ambient) {
 }
 
 Ambient readAmbient(const Json &json) {
-  return {json.at("grad").get<bool>(), json.at("inference").get<bool>(), json.at("autocast").get<bool>(),
-          json.at("autocast_cache").get<bool>(), json.at("autocast_dtype").get<std::string>(),
+  return {json.at("grad").get<bool>(),
+          json.at("inference").get<bool>(),
+          json.at("autocast").get<bool>(),
+          json.at("autocast_cache").get<bool>(),
+          json.at("autocast_dtype").get<std::string>(),
           json.at("below").get<bool>()};
 }
 

@@ -43,6 +43,9 @@ struct CompileOptions {
   size_t verifyLimit = size_t{1} << 30;
   /// Replay::audit: so many calls from one audited call to the next.
   uint64_t auditEvery = 100;
+  /// Replay::shadow, with gradients on: segments run as one plan below autograd, and their backward is one
+  /// node that runs another. False: operators run through autograd's own nodes.
+  bool compileBackward = true;
   /// The graph's name in dumps and messages; empty: the class of the module.
   std::string name = {};
 };

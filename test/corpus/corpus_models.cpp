@@ -20,7 +20,7 @@ namespace {
 struct Settings {
   Selection selection;
   std::string table;
-  bool scripted = false, shadow = false, lowered = false, train = false;
+  bool scripted = false, shadow = false, lowered = false, kernels = false, train = false;
   int timeout = 300;
 
   std::string suffix() const { return scripted ? ".script.pt" : ".pt"; }
@@ -68,7 +68,8 @@ std::string shadowRow(const Settings &settings, const std::string &name) {
 
 std::string loweredRow(const Settings &settings, const std::string &name) {
   Factory make = factoryOf(settings.selection.data(), name, settings.suffix());
-  LoweredOutcome o = checkLowered(make, {.seed = 1, .arguments = {}, .allArguments = true});
+  LoweredOutcome o =
+      checkLowered(make, {.seed = 1, .arguments = {}, .allArguments = true, .kernels = settings.kernels});
   std::string why = o.reason.empty() ? "" : o.step + ": " + o.reason;
   return fmt::format("{} | {} | {} | {} | {} | {} | {:.1f} | {} | {}", name, o.captured, o.all, o.gradients,
                      o.probes, o.withKernels, o.lowerMs, toString(o.verdict), why);
@@ -119,6 +120,7 @@ int main(int argc, char **argv) {
   app.add_flag("--lowered", settings.lowered,
                "forward and backward at the lowered stage, instead of the main job")
       ->excludes(shadow);
+  app.add_flag("--kernels", settings.kernels, "probes run kernels")->needs("--lowered");
   app.add_flag("--train", settings.train, "in train mode, with gradients")->needs(shadow);
   app.add_option("--table", settings.table, "write the rows as a Markdown table")->type_name("FILE");
   app.add_option("--timeout", settings.timeout, "of one model (300)")->type_name("SECONDS");

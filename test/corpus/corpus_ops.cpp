@@ -209,8 +209,8 @@ int finish(const Settings &settings, const Totals &totals) {
              totals.equal, share, totals.borders,
              settings.dynamic   ? "worked out from others"
              : settings.lowered ? "with gradients"
-                                : "with borders", note, totals.refused,
-             totals.failed);
+                                : "with borders",
+             note, totals.refused, totals.failed);
   std::printf("cases: %zu passed, %zu failed\n", totals.equal + totals.refused, totals.failed);
   return totals.failed || !all || share < 98 ? 1 : 0;
 }

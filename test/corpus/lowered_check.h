@@ -7,11 +7,11 @@ namespace graphopt::corpus {
 
 struct LoweredOptions {
   int64_t seed = 0;
-  bool shapeOnly = false;          ///< contents are uninitialised memory
-  bool gradients = true;           ///< else inference, under no_grad
-  std::vector<int64_t> arguments;  ///< the tensor arguments that get gradients
-  bool allArguments = false;       ///< every floating argument does
-  bool kernels = false;            ///< probes run kernels
+  bool shapeOnly = false;         ///< contents are uninitialised memory
+  bool gradients = true;          ///< else inference, under no_grad
+  std::vector<int64_t> arguments; ///< the tensor arguments that get gradients
+  bool allArguments = false;      ///< every floating argument does
+  bool kernels = false;           ///< probes run kernels
 };
 
 struct LoweredOutcome {

@@ -1,0 +1,44 @@
+// The compiled segments of one callable, by segment and by which of its results are wanted.
+#pragma once
+#include "driver/compiled_segment.h"
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <mutex>
+
+namespace graphopt::driver {
+
+/// What became of segments with gradients.
+struct SegmentBookFacts {
+  uint64_t compiled = 0;                   ///< plans made
+  uint64_t runs = 0;                       ///< of plans
+  std::map<std::string, uint64_t> reasons; ///< why others went through autograd's own nodes, with counts
+};
+
+class SegmentBook {
+public:
+  /// Runs the segment by its plan, made when it is first asked for. False, with nothing run: its rows have to
+  /// run one by one. Safe from many threads.
+  bool run(const capture::SegmentRun &run);
+  SegmentBookFacts facts() const;
+  void clear();
+
+private:
+  struct Entry {
+    std::weak_ptr<capture::SegmentNode> node;       ///< an address may come back
+    std::shared_ptr<const CompiledSegment> segment; ///< null: it cannot be compiled
+    std::string reason;
+  };
+  using Key = std::pair<const capture::SegmentNode *, std::vector<uint8_t>>;
+  Entry find(const capture::SegmentRun &run);
+  Entry compile(const capture::SegmentRun &run);
+  void count(const std::string &reason);
+
+  mutable std::mutex mutex_; // guards all below
+  std::map<Key, Entry> entries_;
+  Lowering lowering_;
+  SegmentBookFacts facts_;
+};
+
+} // namespace graphopt::driver

@@ -1,0 +1,286 @@
+// Every forward value is a pipe as wide as its bytes. What must be computed in the forward pours in without
+// limit, what the backward reads draws without limit, and an operator that may run again lets its operands
+// flow into its results: the narrowest cut is what to keep (as Chen et al. 2016 trade memory for computation,
+// with the choice made by a minimum cut).
+#include "passes/partition.h"
+
+#include "ir/effects.h"
+#include "ir/op_table.h"
+#include "ir/splice.h"
+#include "passes/min_cut.h"
+#include "passes/pass_list.h"
+
+#include <algorithm>
+#include <graphopt/error.h>
+#include <unordered_set>
+
+namespace graphopt::passes {
+namespace {
+
+using ir::Op;
+using ir::Value;
+using ValueSet = std::unordered_set<const Value *>;
+
+std::vector<bool> outputsOf(const ir::Graph &joint) {
+  std::vector<bool> outputs;
+  for (const ir::NamedAttr &setting : joint.settings)
+    if (setting.name == "outputs" && setting.value.isList()) {
+      for (const ir::Attr &item : setting.value.items())
+        outputs.push_back(item.asBool());
+      return outputs;
+    }
+  userError("graph @" + joint.name + " is no joint graph: make one with lower{joint=on}");
+}
+
+int64_t bytesOf(const ir::Type &type) {
+  if (!type.isTensor())
+    return 0;
+  const ir::Dim elements = type.numel();
+  return elements.isConstant() ? elements.value() * ir::itemSize(type.dtype) : 0;
+}
+
+bool isViewOp(const Op &op) {
+  bool isView = false;
+  op.forEachValue([&](const ir::Operand &operand) { isView |= operand.mark == ir::Mark::Alias; });
+  return isView;
+}
+
+class Partitioner {
+public:
+  Partitioner(const ir::Graph &joint, const ir::OpCatalog *catalog, const PartitionOptions &options)
+      : joint_(joint), catalog_(catalog), options_(options), outputs_(outputsOf(joint).size()) {}
+
+  Partitioned run() {
+    splitOps();
+    choose();
+    Partitioned result;
+    result.outputs = outputsOf(joint_);
+    listResiduals(result);
+    result.forward = makeForward(result);
+    result.backward = makeBackward(result);
+    result.recomputed = recomputed_;
+    return result;
+  }
+
+private:
+  std::vector<ir::Operand> returned(size_t from, size_t to) const {
+    const std::vector<ir::Operand> &all = joint_.returnOp()->operands();
+    return {all.begin() + static_cast<ptrdiff_t>(from), all.begin() + static_cast<ptrdiff_t>(to)};
+  }
+  std::vector<ir::Operand> gradients() const {
+    return returned(outputs_, joint_.returnOp()->operands().size());
+  }
+
+  // ---- which operators follow the cotangents
+
+  void splitOps() {
+    ValueSet late;
+    for (const Value *value : joint_.declared(Value::Kind::Cotangent))
+      late.insert(value);
+    for (const auto &op : joint_.body()) {
+      bool isLate = false;
+      forEachRead(*op, [&](const Value *value) { isLate |= late.contains(value); });
+      if (!op->computes())
+        continue;
+      if (isLate)
+        late_.insert(op.get());
+      for (const Value *result : op->results())
+        if (isLate)
+          late.insert(result);
+    }
+    for (const auto &op : joint_.body())
+      if (late_.contains(op.get()))
+        forEachRead(*op, [&](const Value *value) { need(value, late); });
+    for (const ir::Operand &operand : gradients())
+      if (operand.isValue())
+        need(operand.value, late);
+  }
+
+  void need(const Value *value, const ValueSet &late) {
+    if (!late.contains(value) && seen_.insert(value).second)
+      needed_.push_back(value);
+  }
+
+  template <class F> static void forEachRead(const Op &op, F &&f) {
+    op.forEachValue([&](const ir::Operand &operand) { f(operand.value); });
+  }
+
+  // ---- what to keep
+
+  bool mayRunAgain(const Op &op) const {
+    if (op.kind != Op::Kind::Call || joint_.isOpaque(op) || !ir::isMergeable(op, catalog_))
+      return false;
+    if (isViewOp(op))
+      return true;
+    if (!options_.recompute)
+      return false;
+    const ir::AtenRow *row = ir::findAten(op.name);
+    const ir::OpInfo *info = catalog_ ? catalog_->find(op.name) : nullptr;
+    const bool isUnknown = !row || row->recompute == ir::RecomputeClass::Unknown;
+    return isUnknown ? info && info->pointwise : row->recompute == ir::RecomputeClass::Cheap;
+  }
+
+  void choose() {
+    size_t nodes = 2;
+    constexpr size_t kSource = 0, kSink = 1;
+    auto number = [&](const Value *value) {
+      auto [known, isNew] = nodes_.try_emplace(value, nodes);
+      if (isNew)
+        nodes += 2; // the way in, and the way out
+      return known->second;
+    };
+    for (const Value *value : needed_)
+      reach(value, number);
+    FlowNetwork network(nodes);
+    for (const auto &[value, node] : nodes_) {
+      network.connect(node, node + 1, widthOf(*value));
+      const bool isGiven = value->isDeclared() || !mayRunAgain(*value->def);
+      if (isGiven)
+        network.connect(kSource, node, FlowNetwork::kInfinite);
+      else
+        forEachRead(*value->def, [&, to = node](const Value *operand) {
+          network.connect(nodes_.at(operand) + 1, to, FlowNetwork::kInfinite);
+        });
+    }
+    for (const Value *value : needed_)
+      network.connect(nodes_.at(value) + 1, kSink, FlowNetwork::kInfinite);
+    const std::vector<bool> isSource = network.sourceSide(kSource, kSink);
+    for (const auto &[value, node] : nodes_)
+      if (isSource[node] && !isSource[node + 1])
+        kept_.insert(value);
+  }
+
+  /// The value and everything that it could be computed from again.
+  template <class F> void reach(const Value *value, F &&number) {
+    if (nodes_.contains(value))
+      return;
+    number(value);
+    if (value->isResult() && mayRunAgain(*value->def))
+      forEachRead(*value->def, [&](const Value *operand) { reach(operand, number); });
+  }
+
+  /// What others hold anyway costs nothing; but nothing is without cost, so that no cut is wider than needed.
+  static int64_t widthOf(const Value &value) {
+    const bool isHeld = value.isDeclared() && value.kind != Value::Kind::Input;
+    return isHeld ? 1 : bytesOf(value.type) + 1;
+  }
+
+  void listResiduals(Partitioned &result) const {
+    auto add = [&](const Value *value) {
+      if (!kept_.contains(value))
+        return;
+      Residual residual{
+          value->name,        value->type, bytesOf(value->type), "", std::string(toString(value->kind)),
+          value->isDeclared()};
+      residual.type.grad = false;
+      if (value->isResult()) {
+        residual.scope = joint_.states[value->def->state].scope;
+        residual.source = value->def->kind == Op::Kind::Call ? value->def->name : "update";
+        result.bytes += residual.bytes;
+      }
+      result.residuals.push_back(std::move(residual));
+    };
+    for (const auto &op : joint_.body())
+      for (const Value *value : op->results())
+        add(value);
+    for (const Value *value : joint_.declarations())
+      add(value);
+  }
+
+  // ---- the two graphs
+
+  ir::Graph makeForward(const Partitioned &result) const {
+    ir::Graph forward = joint_.clone();
+    forward.name = joint_.name + ".fwd";
+    std::erase_if(forward.settings, [](const ir::NamedAttr &setting) { return setting.name == "outputs"; });
+    std::vector<ir::Operand> operands = forward.returnOp()->operands();
+    operands.resize(outputs_);
+    for (const Residual &residual : result.residuals)
+      if (!residual.isDeclared)
+        operands.push_back(ir::Operand::of(forward.find(residual.name)));
+    forward.returnOp()->setOperands(std::move(operands));
+    PassContext context;
+    context.catalog = catalog_;
+    dce(forward, context);
+    for (Value *value : forward.declared(Value::Kind::Cotangent))
+      forward.eraseDeclaration(value);
+    return forward;
+  }
+
+  ir::Graph makeBackward(const Partitioned &result) {
+    ir::Graph backward(joint_.name + ".bwd");
+    backward.stage = joint_.stage;
+    backward.form = joint_.form;
+    backward.device = joint_.device;
+    backward.settings = joint_.settings;
+    std::erase_if(backward.settings, [](const ir::NamedAttr &setting) { return setting.name == "outputs"; });
+    backward.syms = joint_.syms;
+    backward.states = joint_.states;
+    ir::ValueMap map;
+    declareInputs(backward, result, map);
+    findRecomputed();
+    for (const auto &op : joint_.body())
+      if (late_.contains(op.get()) || again_.contains(op.get()))
+        copyWithState(backward, *op, map);
+    std::vector<ir::Operand> operands;
+    for (const ir::Operand &operand : gradients())
+      operands.push_back(operand.isValue() ? ir::Operand::of(map.at(operand.value)) : ir::Operand::none());
+    backward.append(backward.body(), Op::Kind::Return, "", std::move(operands));
+    return backward;
+  }
+
+  void declareInputs(ir::Graph &backward, const Partitioned &result, ir::ValueMap &map) {
+    for (const Residual &residual : result.residuals) {
+      const Value *value = joint_.find(residual.name);
+      const bool isConstant = value->kind == Value::Kind::Const || value->kind == Value::Kind::HostVal;
+      Value *input =
+          backward.declare(isConstant ? value->kind : Value::Kind::Input, residual.name, residual.type);
+      input->content = value->content;
+      input->contentHash = value->contentHash;
+      map[value] = input;
+    }
+    for (const Value *value : joint_.declared(Value::Kind::Cotangent))
+      map[value] = backward.declare(Value::Kind::Cotangent, value->name, value->type);
+  }
+
+  void findRecomputed() {
+    std::vector<const Value *> open = needed_;
+    while (!open.empty()) {
+      const Value *value = open.back();
+      open.pop_back();
+      if (kept_.contains(value) || !value->isResult() || !again_.insert(value->def).second)
+        continue;
+      recomputed_ += !isViewOp(*value->def);
+      forEachRead(*value->def, [&](const Value *operand) { open.push_back(operand); });
+    }
+  }
+
+  static void copyWithState(ir::Graph &to, const Op &op, ir::ValueMap &map) {
+    Op *copy = ir::copyOp(to, to.body(), nullptr, op, map);
+    copy->state = op.state;
+    if (!op.body())
+      return;
+    auto inner = copy->body()->begin();
+    for (const auto &from : *op.body())
+      (*inner++)->state = from->state;
+  }
+
+  const ir::Graph &joint_;
+  const ir::OpCatalog *catalog_;
+  const PartitionOptions options_;
+  const size_t outputs_;
+  std::unordered_set<const Op *> late_;  // follow the cotangents
+  std::unordered_set<const Op *> again_; // run a second time
+  std::vector<const Value *> needed_;    // forward values that late operators read, in order
+  ValueSet seen_, kept_;
+  std::unordered_map<const Value *, size_t> nodes_;
+  size_t recomputed_ = 0;
+};
+
+} // namespace
+
+Partitioned partition(const ir::Graph &joint, const ir::OpCatalog *catalog, const PartitionOptions &options) {
+  return Partitioner(joint, catalog, options).run();
+}
+
+} // namespace graphopt::passes

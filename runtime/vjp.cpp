@@ -1,0 +1,65 @@
+#include "runtime/vjp.h"
+
+#include "runtime/ambient.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_strided.h>
+#include <torch/csrc/autograd/autograd.h>
+
+namespace graphopt::runtime {
+
+namespace {
+
+/// Autograd as the program has it.
+class WithAutograd {
+public:
+  explicit WithAutograd(c10::DeviceType device) : scope_(device) {
+    Ambient ambient;
+    ambient.grad = true;
+    scope_.enter(ambient);
+  }
+
+private:
+  AmbientScope scope_;
+};
+
+} // namespace
+
+at::Tensor leafOf(const at::Tensor &tensor) {
+  WithAutograd scope(tensor.device().type());
+  return tensor.detach().requires_grad_();
+}
+
+std::vector<at::Tensor> gradientsOf(const std::vector<at::Tensor> &outputs,
+                                    const std::vector<at::Tensor> &cotangents,
+                                    const std::vector<at::Tensor> &leaves) {
+  std::vector<at::Tensor> roots, given;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].defined() || !outputs[i].requires_grad() || !cotangents[i].defined())
+      continue;
+    roots.push_back(outputs[i]);
+    given.push_back(cotangents[i]);
+  }
+  if (roots.empty())
+    return std::vector<at::Tensor>(leaves.size());
+  WithAutograd scope(roots[0].device().type());
+  return torch::autograd::grad(roots, leaves, given, /*retain_graph=*/false, /*create_graph=*/false,
+                               /*allow_unused=*/true);
+}
+
+at::Tensor laidOut(const at::Tensor &gradient, const ir::Type &type) {
+  if (!gradient.defined())
+    return gradient;
+  std::vector<int64_t> strides;
+  for (const ir::Dim &stride : type.stridesOrContiguous()) {
+    if (!stride.isConstant())
+      return gradient;
+    strides.push_back(stride.value());
+  }
+  if (gradient.strides() == strides)
+    return gradient;
+  c10::NoGradGuard noGrad;
+  return at::empty_strided(gradient.sizes(), strides, gradient.options()).copy_(gradient);
+}
+
+} // namespace graphopt::runtime

@@ -1,0 +1,23 @@
+// Gradients by autograd itself, for operators that were not taken apart.
+#pragma once
+#include "ir/type.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace graphopt::runtime {
+
+/// The same tensor without a past, as a leaf that requires gradients.
+at::Tensor leafOf(const at::Tensor &tensor);
+
+/// The gradients of `outputs` for `cotangents`, one each, with respect to leaves; undefined where an output
+/// does not depend on one. Outputs without a history, and undefined cotangents, count for nothing.
+std::vector<at::Tensor> gradientsOf(const std::vector<at::Tensor> &outputs,
+                                    const std::vector<at::Tensor> &cotangents,
+                                    const std::vector<at::Tensor> &leaves);
+
+/// The gradient with the layout that `type` says (known sizes), copied if it has another.
+at::Tensor laidOut(const at::Tensor &gradient, const ir::Type &type);
+
+} // namespace graphopt::runtime
