@@ -5,6 +5,7 @@
 // An operator that cannot be taken apart stays as it is, under its own ambient state and the word opaque=on.
 #include "passes/pass_list.h"
 
+#include "ir/alias.h"
 #include "passes/reverse_sweep.h"
 
 #include <algorithm>
@@ -32,6 +33,7 @@ public:
     for (ir::Op *op : graph_.body().ops())
       visit(op);
     graph_.stage = ir::Stage::Lowered;
+    dropWrongMarks();
     if (isJoint_)
       appendBackward(graph_, operators_, needsGrad_, context_, splicer_);
   }
@@ -130,6 +132,16 @@ private:
     ir::OpState state = graph_.states[number];
     std::erase_if(state.ambient, [](const ir::NamedAttr &word) { return word.name != "grad"; });
     return graph_.intern(state);
+  }
+
+  /// An operator that gave back a view of its operand where it was recorded may be made of others that copy.
+  void dropWrongMarks() {
+    const ir::AliasInfo aliases(graph_);
+    std::vector<ir::Operand> operands = graph_.returnOp()->operands();
+    for (ir::Operand &operand : operands)
+      if (operand.isValue() && operand.mark == ir::Mark::Alias && !aliases.base(operand.value)->isDeclared())
+        operand.mark = ir::Mark::None;
+    graph_.returnOp()->setOperands(std::move(operands));
   }
 
   uint32_t asOpaque(uint32_t number) {
