@@ -11,6 +11,7 @@ constexpr StageClaim kCaptured = {ir::Stage::Captured, std::nullopt};
 constexpr StageClaim kCapturedFunctional = {ir::Stage::Captured, ir::Form::Functional};
 constexpr StageClaim kLowered = {ir::Stage::Lowered, std::nullopt};
 constexpr StageClaim kFunctional = {std::nullopt, ir::Form::Functional};
+constexpr StageClaim kCore = {ir::Stage::Core, std::nullopt};
 
 } // namespace
 

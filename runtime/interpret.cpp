@@ -4,10 +4,12 @@
 
 #include "graphopt/error.h"
 #include "ir/alias.h"
+#include "ir/op_table.h"
 #include "runtime/ambient.h"
 #include "runtime/call.h"
 #include "runtime/content.h"
 #include "runtime/device.h"
+#include "runtime/prim_layout.h"
 #include "runtime/returned_views.h"
 #include "runtime/vjp.h"
 
@@ -208,9 +210,9 @@ private:
     torch::jit::Stack stack = stackFor(matched, {lookUpHere, syms_, options_.fp64});
     invoke(*matched.op, stack);
     std::vector<IValue> results = takeResults(*matched.op, stack, op.results().size());
-    if (matched.copyResult)
-      for (IValue &result : results)
-        result = result.toTensor().clone(at::MemoryFormat::Contiguous);
+    if (ir::findPrim(op.name))
+      for (size_t i = 0; i < results.size(); ++i)
+        results[i] = laidOut(results[i].toTensor(), op.result(i)->type, syms_, matched.copyResult);
     return results;
   }
 

@@ -27,21 +27,24 @@ std::vector<std::string> partsOf(const std::filesystem::path &path) {
   return parts;
 }
 
-/// Runs the graph through functional form and clean-up. False when the write was refused.
+/// Runs the graph through functional form and clean-up, or from the lowered stage to core. False when the
+/// write was refused.
 bool cleanUp(ir::Graph &graph) {
   std::ostringstream log;
   ManagerOptions options;
   options.verifyRoundtrip = true;
   options.eagerNumerics = false;
   options.log = &log;
+  const bool isLowered = graph.stage == ir::Stage::Lowered;
   try {
-    runPipeline(graph, parsePipeline("O2"), options);
+    runPipeline(graph, parsePipeline(isLowered ? "core" : "O2"), options);
   } catch (const Error &error) {
     EXPECT_EQ(error.kind(), Error::Kind::User) << error.what();
     return false;
   }
   const std::string once = ir::print(graph);
-  for (const PassReport &report : runPipeline(graph, parsePipeline("cleanup"), options))
+  for (const PassReport &report :
+       runPipeline(graph, parsePipeline(isLowered ? "cse,dce" : "cleanup"), options))
     EXPECT_FALSE(report.changed) << report.name << " on\n" << once;
   return true;
 }

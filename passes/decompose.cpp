@@ -1,0 +1,161 @@
+// From the lowered stage to the core stage: every operator with a rule becomes prims; anchors (GEMM,
+// convolution, attention, sorts ...), opaque calls and draws stay.
+//
+// Views. A view op whose results are only returned stays a view, since the caller must see one. All others
+// become prims, which move elements by logical index and alias nothing; their results keep the view's type,
+// strides included, so whoever reads them sees the layout of eager. A view that is both used and returned is
+// made twice. A view without a rule becomes its copying variant (aten.unfold -> aten.unfold_copy), laid out
+// as the view was.
+//
+// An operator that a rule cannot take apart here (a dtype without prims, sizes that cannot be shown to fit)
+// stays as it is; --stats counts these.
+#include "passes/pass_list.h"
+
+#include "ir/op_catalog.h"
+#include "passes/core_rules.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <graphopt/error.h>
+#include <unordered_set>
+
+namespace graphopt::passes {
+namespace {
+using ir::Op;
+using ir::Operand;
+using ir::Value;
+
+bool aliases(const Op &op, const Value *value) {
+  bool found = false;
+  op.forEachValue([&](const Operand &o) { found |= o.value == value && o.mark == ir::Mark::Alias; });
+  return found;
+}
+
+bool isView(const Op &op) {
+  bool found = false;
+  op.forEachValue([&](const Operand &o) { found |= o.mark == ir::Mark::Alias; });
+  return op.kind == Op::Kind::Call && found;
+}
+
+class Decomposer {
+public:
+  Decomposer(ir::Graph &graph, PassContext &context) : graph_(graph), context_(context) {}
+
+  void run() {
+    findReturnedViews();
+    for (Op *op : graph_.body().ops())
+      if (op->kind == Op::Kind::Call)
+        visit(*op);
+    graph_.stage = ir::Stage::Core;
+  }
+
+private:
+  /// Views with a use in the return, or in a view that has one.
+  void findReturnedViews() {
+    const std::vector<Op *> ops = graph_.body().ops();
+    for (auto op = ops.rbegin(); op != ops.rend(); ++op)
+      if (isView(**op) && hasReturnedUse(**op))
+        returnedViews_.insert(*op);
+  }
+
+  bool hasReturnedUse(const Op &op) const {
+    for (const Value *result : op.results())
+      for (const Op *user : result->users())
+        if (isForReturn(*user, result))
+          return true;
+    return false;
+  }
+
+  /// Whether this use wants the view itself.
+  bool isForReturn(const Op &user, const Value *value) const {
+    return user.kind == Op::Kind::Return || (returnedViews_.contains(&user) && aliases(user, value));
+  }
+
+  void visit(Op &op) {
+    const bool isReturned = returnedViews_.contains(&op);
+    if (isReturned && !hasInnerUse(op))
+      return;
+    const CoreRule *rule = findCoreRule(op.name);
+    if (rule && replaceByRule(*rule, op))
+      return;
+    if (isView(op))
+      replaceByCopy(op);
+  }
+
+  bool hasInnerUse(const Op &op) const {
+    for (const Value *result : op.results())
+      for (const Op *user : result->users())
+        if (!isForReturn(*user, result))
+          return true;
+    return false;
+  }
+
+  bool replaceByRule(const CoreRule &rule, Op &op) {
+    const auto outcome = applyCoreRule(rule, op, graph_);
+    if (const auto *reason = std::get_if<std::string>(&outcome)) {
+      ++context_.statistics[fmt::format("kept {}: {}", op.name, *reason)];
+      return false;
+    }
+    ++context_.statistics["operators decomposed"];
+    replace(op, std::get<std::vector<Value *>>(outcome));
+    return true;
+  }
+
+  /// Inner uses read the new values. The op goes, unless it is a view that is returned.
+  void replace(Op &op, const std::vector<Value *> &values) {
+    const bool stays = returnedViews_.contains(&op);
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (!values[i])
+        continue;
+      Value *old = op.result(i);
+      const std::vector<Op *> users = old->users(); // a copy: replacing changes it
+      for (Op *user : users)
+        if (!stays || !isForReturn(*user, old))
+          user->replaceUses(old, values[i]);
+      if (!stays && isNew(*values[i], op))
+        graph_.exchangeNames(old, values[i]);
+    }
+    if (!stays && std::none_of(op.results().begin(), op.results().end(),
+                               [](const Value *result) { return result->hasUses(); }))
+      graph_.erase(&op);
+  }
+
+  /// Made for this op rather than one of its operands, which keeps its name.
+  static bool isNew(const Value &value, const Op &op) { return !op.usesValue(&value); }
+
+  void replaceByCopy(Op &op) {
+    ir::OpName name = ir::splitOpName(op.name);
+    name.base += "_copy";
+    const std::string copyName = ir::joinOpName(name);
+    const bool isKnown = context_.catalog && context_.catalog->find(copyName);
+    if (!isKnown || op.results().size() != 1)
+      userError(
+          fmt::format("'{}' is a view that the core stage cannot express; run the program eagerly", op.name));
+    std::vector<Operand> operands = op.operands();
+    for (Operand &operand : operands)
+      operand.mark = ir::Mark::None;
+    ir::Type dense = op.result()->type;
+    dense.strides.reset();
+    Op *copy = graph_.insertBefore(&op, Op::Kind::Call, copyName, std::move(operands), op.attrs,
+                                   {{op.result()->name, dense}});
+    Value *value = copy->result();
+    if (op.result()->type != dense)
+      value = graph_
+                  .insertBefore(&op, Op::Kind::Call, "prim.copy", {Operand::of(value)}, {},
+                                {{op.result()->name, op.result()->type}})
+                  ->result();
+    replace(op, {value});
+  }
+
+  ir::Graph &graph_;
+  PassContext &context_;
+  std::unordered_set<const Op *> returnedViews_; // membership only
+};
+} // namespace
+
+Changed decompose(ir::Graph &graph, PassContext &context) {
+  Decomposer(graph, context).run();
+  return Changed::Yes;
+}
+
+} // namespace graphopt::passes
