@@ -24,7 +24,11 @@ const ir::Attr *knownNumber(const Value &value) {
   return isFixed && value.type.wrapped && !value.content.isNone() ? &value.content : nullptr;
 }
 
-bool isPlain(const Type &type) { return type.isTensor() && !type.wrapped && !type.conj && !type.neg; }
+/// Lazy conjugates end where a view became prims: what was a view of one is then a view of plain numbers.
+Type plainOf(Type type) {
+  type.conj = type.neg = false;
+  return type;
+}
 
 bool isView(const ir::Op &op) {
   bool found = false;
@@ -64,9 +68,11 @@ private:
   }
 
   void requirePlainTypes() const {
-    for (const Value *result : op_.results())
-      if (!isPlain(result->type) && result->type.kind != Type::Kind::None)
-        throw CannotDecompose{fmt::format("a result of type {}", toString(result->type))};
+    for (const Value *result : op_.results()) {
+      const Type &type = isView(op_) ? plainOf(result->type) : result->type;
+      if ((!type.isTensor() || type.wrapped || type.conj || type.neg) && type.kind != Type::Kind::None)
+        throw CannotDecompose{fmt::format("a result of type {}", toString(type))};
+    }
     op_.forEachValue([](const Operand &operand) {
       if (!operand.value->type.isTensor() || operand.value->type.conj || operand.value->type.neg)
         throw CannotDecompose{fmt::format("an operand of type {}", toString(operand.value->type))};
@@ -197,7 +203,7 @@ private:
       throw CannotDecompose{fmt::format("{} results for {}", results.size(), op_.results().size())};
     std::vector<Value *> values;
     for (size_t i = 0; i < results.size(); ++i)
-      values.push_back(finished(results[i], op_.results()[i]->type, values));
+      values.push_back(finished(results[i], plainOf(op_.results()[i]->type), values));
     builder_.dropUnused(values);
     return values;
   }

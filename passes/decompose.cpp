@@ -7,12 +7,16 @@
 // made twice. A view without a rule becomes its copying variant (aten.unfold -> aten.unfold_copy), laid out
 // as the view was.
 //
+// Updates. A write whose functional operator has a rule becomes prims as well (inline_update.h). Other
+// regions stay: they are opaque operators that happen to work in place.
+//
 // An operator that a rule cannot take apart here (a dtype without prims, sizes that cannot be shown to fit)
 // stays as it is; --stats counts these.
 #include "passes/pass_list.h"
 
 #include "ir/op_catalog.h"
 #include "passes/core_rules.h"
+#include "passes/inline_update.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -43,9 +47,12 @@ public:
 
   void run() {
     findReturnedViews();
-    for (Op *op : graph_.body().ops())
+    for (Op *op : graph_.body().ops()) {
       if (op->kind == Op::Kind::Call)
         visit(*op);
+      if (op->kind == Op::Kind::Update && !isOpaque(*op))
+        visitUpdate(*op);
+    }
     graph_.stage = ir::Stage::Core;
   }
 
@@ -75,11 +82,29 @@ private:
     const bool isReturned = returnedViews_.contains(&op);
     if (isReturned && !hasInnerUse(op))
       return;
-    const CoreRule *rule = findCoreRule(op.name);
+    const CoreRule *rule = isView(op) || !isOpaque(op) ? findCoreRule(op.name) : nullptr;
     if (rule && replaceByRule(*rule, op))
       return;
     if (isView(op))
       replaceByCopy(op);
+  }
+
+  void visitUpdate(Op &op) {
+    const auto values = inlineUpdate(op, graph_);
+    if (!values) {
+      ++context_.statistics["updates kept"];
+      return;
+    }
+    ++context_.statistics["updates decomposed"];
+    replace(op, *values);
+  }
+
+  /// Not taken apart by lowering, so that autograd can run it as a whole.
+  bool isOpaque(const Op &op) const {
+    const auto &ambient = graph_.states[op.state].ambient;
+    return std::any_of(ambient.begin(), ambient.end(), [](const ir::NamedAttr &word) {
+      return word.name == "opaque" && word.value.isWord("on");
+    });
   }
 
   bool hasInnerUse(const Op &op) const {
@@ -134,15 +159,16 @@ private:
     std::vector<Operand> operands = op.operands();
     for (Operand &operand : operands)
       operand.mark = ir::Mark::None;
-    ir::Type dense = op.result()->type;
+    ir::Type dense = op.result()->type, laidOut = dense;
     dense.strides.reset();
+    dense.conj = dense.neg = laidOut.conj = laidOut.neg = false; // a copy has its own numbers
     Op *copy = graph_.insertBefore(&op, Op::Kind::Call, copyName, std::move(operands), op.attrs,
                                    {{op.result()->name, dense}});
     Value *value = copy->result();
-    if (op.result()->type != dense)
+    if (laidOut != dense)
       value = graph_
                   .insertBefore(&op, Op::Kind::Call, "prim.copy", {Operand::of(value)}, {},
-                                {{op.result()->name, op.result()->type}})
+                                {{op.result()->name, laidOut}})
                   ->result();
     replace(op, {value});
   }

@@ -43,10 +43,13 @@ void writeConsts(const capture::Capture &recording, const DumpOptions &options) 
 }
 
 /// What was asked for, then the way down.
-passes::Pipeline loweringPipeline(passes::Pipeline asked, bool joint) {
+passes::Pipeline loweringPipeline(passes::Pipeline asked, const DumpOptions &options) {
   if (asked.empty())
     asked = passes::parsePipeline("functionalize,dce");
-  for (passes::PipelineStep &step : passes::parsePipeline(joint ? "lower{joint=on},dce" : "lower,dce"))
+  std::string down = options.joint ? "lower{joint=on},dce" : "lower,dce";
+  if (options.to == "core")
+    down += ",core";
+  for (passes::PipelineStep &step : passes::parsePipeline(down))
     asked.push_back(std::move(step));
   return asked;
 }
@@ -59,8 +62,8 @@ int runDump(const DumpOptions &options) {
   passes::Pipeline pipeline = options.passes.pipeline();
   if (options.form == "functional" && pipeline.empty())
     pipeline = passes::parsePipeline("functionalize");
-  if (options.to == "lowered")
-    pipeline = loweringPipeline(std::move(pipeline), options.joint);
+  if (options.to != "captured")
+    pipeline = loweringPipeline(std::move(pipeline), options);
   driver::Lowering lowering;
   passes::ManagerOptions manager = options.passes.managerOptions(&runtime::dispatcherCatalog());
   manager.pieces = &lowering.pieces();
@@ -76,9 +79,9 @@ int runDump(const DumpOptions &options) {
 Run dumpCommand(CLI::App &app) {
   auto options = std::make_shared<DumpOptions>();
   options->model.add(app);
-  app.add_option("--to", options->to, "the stage to stop at: captured, lowered")
+  app.add_option("--to", options->to, "the stage to stop at: captured, lowered, core")
       ->type_name("STAGE")
-      ->check(CLI::IsMember({"captured", "lowered"}));
+      ->check(CLI::IsMember({"captured", "lowered", "core"}));
   app.add_option("--form", options->form,
                  "raw: as recorded (the default); functional: writes in update regions")
       ->type_name("FORM")

@@ -27,6 +27,27 @@ bool sameBits(at::Tensor a, at::Tensor b) {
   return std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
 }
 
+/// Within `tolerance` times the largest finite number of `want`, or a thousandth where all of it cancels;
+/// what is not finite is the same.
+std::string distance(const at::Tensor &want, const at::Tensor &got, double tolerance) {
+  if (sameBits(want, got))
+    return "";
+  if (!want.is_floating_point() && !want.is_complex())
+    return "values differ";
+  auto parts = [](const at::Tensor &t) {
+    const at::Tensor wide = t.resolve_conj().resolve_neg();
+    return (wide.is_complex() ? at::view_as_real(wide) : wide).to(at::kDouble).contiguous();
+  };
+  const at::Tensor a = parts(want), b = parts(got), finite = a.isfinite();
+  if (!at::where(finite, b.isfinite(), (a == b) | (a.isnan() & b.isnan())).all().item<bool>())
+    return "infinities or NaNs differ";
+  const double largest = at::where(finite, a, 0.0).abs().max().item<double>();
+  const double most = at::where(finite, a - b, 0.0).abs().max().item<double>();
+  return most <= tolerance * std::max(largest, 1e-3)
+             ? ""
+             : fmt::format("off by {:g}, the largest number is {:g}", most, largest);
+}
+
 } // namespace
 
 void seedAll(int64_t seed) {
@@ -70,6 +91,17 @@ std::string differenceIn(const char *what, const std::vector<at::Tensor> &want,
   for (size_t i = 0; i < want.size(); ++i)
     if (std::string d = difference(want[i], got[i], shapeOnly); !d.empty())
       return fmt::format("{} {}: {}", what, i, d);
+  return "";
+}
+
+std::string distanceIn(const char *what, const std::vector<at::Tensor> &want,
+                       const std::vector<at::Tensor> &got, double tolerance, bool shapeOnly) {
+  if (std::string d = differenceIn(what, want, got, /*shapeOnly=*/true); !d.empty() || shapeOnly)
+    return d;
+  for (size_t i = 0; i < want.size(); ++i)
+    if (want[i].defined() && want[i].layout() == c10::kStrided)
+      if (std::string d = distance(want[i], got[i], tolerance); !d.empty())
+        return fmt::format("{} {}: {}", what, i, d);
   return "";
 }
 

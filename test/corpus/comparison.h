@@ -1,4 +1,4 @@
-// What two runs of one program have to agree in, bit for bit.
+// What two runs of one program have to agree in, bit for bit or within a tolerance.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
@@ -21,5 +21,9 @@ std::string difference(const at::Tensor &want, const at::Tensor &got, bool shape
 /// The first difference, with the position of the tensor after `what`.
 std::string differenceIn(const char *what, const std::vector<at::Tensor> &want,
                          const std::vector<at::Tensor> &got, bool shapeOnly = false);
+
+/// The same for numbers that may be off by `tolerance` times the largest of their tensor; metadata are equal.
+std::string distanceIn(const char *what, const std::vector<at::Tensor> &want,
+                       const std::vector<at::Tensor> &got, double tolerance, bool shapeOnly);
 
 } // namespace graphopt::corpus

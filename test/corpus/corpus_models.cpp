@@ -20,7 +20,7 @@ namespace {
 struct Settings {
   Selection selection;
   std::string table;
-  bool scripted = false, shadow = false, lowered = false, kernels = false, train = false;
+  bool scripted = false, shadow = false, lowered = false, core = false, kernels = false, train = false;
   int timeout = 300;
 
   std::string suffix() const { return scripted ? ".script.pt" : ".pt"; }
@@ -68,8 +68,11 @@ std::string shadowRow(const Settings &settings, const std::string &name) {
 
 std::string loweredRow(const Settings &settings, const std::string &name) {
   Factory make = factoryOf(settings.selection.data(), name, settings.suffix());
-  LoweredOutcome o =
-      checkLowered(make, {.seed = 1, .arguments = {}, .allArguments = true, .kernels = settings.kernels});
+  LoweredOutcome o = checkLowered(make, {.seed = 1,
+                                         .arguments = {},
+                                         .allArguments = true,
+                                         .kernels = settings.kernels,
+                                         .coreTolerance = settings.core ? 1e-4 : 0});
   std::string why = o.reason.empty() ? "" : o.step + ": " + o.reason;
   return fmt::format("{} | {} | {} | {} | {} | {} | {:.1f} | {} | {}", name, o.captured, o.all, o.gradients,
                      o.probes, o.withKernels, o.lowerMs, toString(o.verdict), why);
@@ -78,14 +81,15 @@ std::string loweredRow(const Settings &settings, const std::string &name) {
 /// The row of one model, run in a process of its own.
 std::string runModel(const Settings &settings, const std::string &name) {
   auto work = [&] {
-    return settings.shadow    ? shadowRow(settings, name)
-           : settings.lowered ? loweredRow(settings, name)
-                              : row(settings, name);
+    return settings.shadow                     ? shadowRow(settings, name)
+           : settings.lowered || settings.core ? loweredRow(settings, name)
+                                               : row(settings, name);
   };
   std::string line = inChild(work, settings.timeout);
   bool isRow = line.find(" | ") != std::string::npos && !line.ends_with("TIMEOUT") &&
                line.find("CRASH") == std::string::npos;
-  const char *empty = settings.shadow || settings.lowered ? " | | | | | | |" : " | | | | | |";
+  const char *empty =
+      settings.shadow || settings.lowered || settings.core ? " | | | | | | |" : " | | | | | |";
   return isRow ? line : fmt::format("{}{} WRONG | {}", name, empty, line);
 }
 
@@ -94,7 +98,7 @@ void writeTable(const Settings &settings, const std::vector<std::string> &rows) 
   if (settings.shadow)
     out << "| model | operators | at once | segments | recordings | divergences after call 2 | borders | "
            "result | |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n";
-  else if (settings.lowered)
+  else if (settings.lowered || settings.core)
     out << "| model | operators | lowered, both ways | gradients | probes | with kernels | ms | result | |\n"
            "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n";
   else
@@ -119,6 +123,8 @@ int main(int argc, char **argv) {
       app.add_flag("--shadow", settings.shadow, "six calls in shadow mode, instead of the main job");
   app.add_flag("--lowered", settings.lowered,
                "forward and backward at the lowered stage, instead of the main job")
+      ->excludes(shadow);
+  app.add_flag("--core", settings.core, "forward and backward at the core stage, instead of the main job")
       ->excludes(shadow);
   app.add_flag("--kernels", settings.kernels, "probes run kernels")->needs("--lowered");
   app.add_flag("--train", settings.train, "in train mode, with gradients")->needs(shadow);

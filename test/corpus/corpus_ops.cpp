@@ -28,7 +28,7 @@ struct Settings {
   std::string dtype = "float32";
   std::string refusalsFile;
   std::vector<Refusal> refusals;
-  bool list = false, parameters = false, dynamic = false, lowered = false, kernels = false;
+  bool list = false, parameters = false, dynamic = false, lowered = false, core = false, kernels = false;
 };
 
 std::vector<Refusal> readRefusals(const std::string &path) {
@@ -108,6 +108,7 @@ void runLowered(const Settings &settings, const std::string &op, const torch::ji
     options.arguments = item.value.attr("diff_inputs").toIntVector();
     options.gradients = !options.arguments.empty();
     options.kernels = settings.kernels;
+    options.coreTolerance = settings.core ? 2e-5 : 0;
     const LoweredOutcome o = checkLowered(factoryOf(item.value), options);
     lines += fmt::format("{} {} {} {} {} {}: {}\n", op, item.name, item.value.attr("kind").toStringRef(),
                          toString(o.verdict), o.gradients, o.step, o.reason);
@@ -127,7 +128,7 @@ void runFile(const Settings &settings, const fs::path &path, std::string &lines)
   torch::jit::Module file = torch::jit::load(path.string());
   if (settings.dynamic)
     return runDynamic(settings, op, file, lines);
-  if (settings.lowered)
+  if (settings.lowered || settings.core)
     return runLowered(settings, op, file, lines);
   for (const auto &item : file.named_children()) {
     if (item.value.attr("dtype").toStringRef() != settings.dtype)
@@ -203,13 +204,14 @@ int finish(const Settings &settings, const Totals &totals) {
              "{} failed\n",
              settings.dtype,
              settings.dynamic      ? ", dynamic"
+             : settings.core       ? ", core"
              : settings.lowered    ? ", lowered"
              : settings.parameters ? ", parameters"
                                    : "",
              totals.equal, share, totals.borders,
-             settings.dynamic   ? "worked out from others"
-             : settings.lowered ? "with gradients"
-                                : "with borders",
+             settings.dynamic                    ? "worked out from others"
+             : settings.lowered || settings.core ? "with gradients"
+                                                 : "with borders",
              note, totals.refused, totals.failed);
   std::printf("cases: %zu passed, %zu failed\n", totals.equal + totals.refused, totals.failed);
   return totals.failed || !all || share < 98 ? 1 : 0;
@@ -231,6 +233,7 @@ int main(int argc, char **argv) {
   app.add_flag("--dynamic", settings.dynamic,
                "all cases of an operator through one compiled callable with Dynamic::always");
   app.add_flag("--lowered", settings.lowered, "forward and backward at the lowered stage");
+  app.add_flag("--core", settings.core, "forward and backward at the core stage");
   app.add_flag("--kernels", settings.kernels, "probes run kernels")->needs("--lowered");
   if (auto status = parseArguments(app, argc, argv))
     return *status;

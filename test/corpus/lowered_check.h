@@ -1,5 +1,5 @@
-// One program at the lowered stage: forward and backward as one graph, interpreted, against eager with its
-// autograd.
+// One program at the lowered or the core stage: forward and backward as one graph, interpreted, against eager
+// with its autograd.
 #pragma once
 #include "pipeline_check.h"
 
@@ -12,6 +12,8 @@ struct LoweredOptions {
   std::vector<int64_t> arguments; ///< the tensor arguments that get gradients
   bool allArguments = false;      ///< every floating argument does
   bool kernels = false;           ///< probes run kernels
+  /// More than 0: the core stage. Numbers may be off by this share of the largest of their tensor.
+  double coreTolerance = 0;
 };
 
 struct LoweredOutcome {
@@ -23,7 +25,8 @@ struct LoweredOutcome {
   double lowerMs = 0, eagerMs = 0;
 };
 
-/// Results, gradients of parameters and arguments, arguments and state afterwards: all bit for bit.
+/// Results, gradients of parameters and arguments, arguments and state afterwards: all bit for bit, at the
+/// core stage within its tolerance and equal in dtype, sizes and strides.
 LoweredOutcome checkLowered(const Factory &make, const LoweredOptions &options);
 
 } // namespace graphopt::corpus
