@@ -15,7 +15,7 @@ class Evaluator {
 public:
   Evaluator(RuleScope names, CoreBuilder &builder) : names_(std::move(names)), builder_(builder) {}
 
-  /// The values of the first return, or of the last expression.
+  /// The values of the first return or bare expression.
   std::vector<RuleValue> run(const std::vector<RuleStmt> &rule) {
     GO_ASSERT(runBlock(rule), "a rule returns nothing");
     return std::move(results_);
@@ -40,19 +40,10 @@ private:
     case RuleStmt::Kind::Return:
     case RuleStmt::Kind::Expr:
       for (const RuleExpr &expr : stmt.exprs)
-        addResult(eval(expr));
+        results_.push_back(eval(expr));
       return true;
     }
     return false;
-  }
-
-  void addResult(RuleValue value) {
-    if (value.kind != Kind::List) {
-      results_.push_back(std::move(value));
-      return;
-    }
-    for (RuleValue &item : value.items)
-      addResult(std::move(item));
   }
 
   void assign(const std::vector<std::string> &names, RuleValue value) {
@@ -164,6 +155,13 @@ private:
   CoreBuilder &builder_;
   std::vector<RuleValue> results_;
 };
+
+void flatten(RuleValue value, std::vector<RuleValue> &into) {
+  if (value.kind != Kind::List)
+    return into.push_back(std::move(value));
+  for (RuleValue &item : value.items)
+    flatten(std::move(item), into);
+}
 
 [[noreturn]] void expected(std::string_view what) {
   throw CannotDecompose{fmt::format("the rule expected {}", what)};
@@ -278,7 +276,10 @@ ir::Operand operandOf(const RuleValue &value) {
 
 std::vector<RuleValue> evaluateRule(const std::vector<RuleStmt> &rule, RuleScope names,
                                     CoreBuilder &builder) {
-  return Evaluator(std::move(names), builder).run(rule);
+  std::vector<RuleValue> results;
+  for (RuleValue &value : Evaluator(std::move(names), builder).run(rule))
+    flatten(std::move(value), results);
+  return results;
 }
 
 } // namespace graphopt::passes

@@ -9,11 +9,10 @@
 //   interleave(a, b) starts(l) swapped(n, a, b)     a0 b0 a1 b1 ...; sums of what comes before each; 0 .. n-1
 //   with
 //                          a and b exchanged
-//   is_constant(n)         no sym in it
-//   min(a, b) max(a, b) floordiv(a, b) mod(a, b)      of numbers
-//   is_floating(t) is_low(t) is_integer(t) is_bool(t) largest(t) epsilon(t)      of dtypes; low: f16 and bf16
-//   as_dtype(n, t)         a number as a literal of a dtype, converted as a C cast does
-//   same_sizes(x, y)       provably
+//   is_constant(n) is_whole(n) whole(n) real(n)      no sym in it; an integer, whatever it is written as; as
+//   one; as a float min(a, b) max(a, b) floordiv(a, b) mod(a, b)      of numbers is_floating(t) is_low(t)
+//   is_integer(t) is_bool(t) largest(t) epsilon(t)      of dtypes; low: f16 and bf16 as_dtype(n, t)         a
+//   number as a literal of a dtype, converted as a C cast does same_sizes(x, y)       provably
 //   refuse("reason")       the operator stays as it is
 #include "passes/rule_eval.h"
 
@@ -232,6 +231,12 @@ std::vector<Function> hostFunctions() {
       {"mod", 2, simple([](const Args &a) { return number(ir::Dim::mod(dimOf(a[0]), dimOf(a[1]))); })},
       {"is_constant", 1,
        simple([](const Args &a) { return boolean(!isDim(a[0]) || dimOf(a[0]).isConstant()); })},
+      {"is_whole", 1, simple([](const Args &a) {
+         return boolean(isDim(a[0]) || realOf(a[0]) == std::floor(realOf(a[0])));
+       })},
+      {"whole", 1,
+       simple([](const Args &a) { return isDim(a[0]) ? a[0] : number(static_cast<int64_t>(realOf(a[0]))); })},
+      {"real", 1, simple([](const Args &a) { return RuleValue::of(ir::Attr::real(realOf(a[0]))); })},
       {"interleave", 2, plain(interleave)},
       {"starts", 1, plain(starts)},
       {"swapped", 3, plain(swapped)},

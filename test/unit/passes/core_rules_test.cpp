@@ -81,7 +81,8 @@ bool isNoticed(const CoreRule &wrong) {
 TEST(CoreRules, ACaseNoticesEachWrongOperator) {
   // Choices between two forms of the same number, one of which rounds better or survives an infinity.
   const std::set<std::string> choices = {"aten.lerp.Scalar <", "aten.lerp.Scalar >", "aten.lerp.Tensor <",
-                                         "aten.logaddexp ==", "aten.logaddexp2 =="};
+                                         "aten.logaddexp ==",  "aten.logaddexp2 ==", "aten.linspace <",
+                                         "aten.linspace /"};
   size_t mistakes = 0;
   for (const CoreRule &rule : coreRules()) {
     if (rule.name == "aten._fused_rms_norm_backward")
