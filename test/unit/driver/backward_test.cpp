@@ -1,0 +1,295 @@
+// Segments with gradients run as plans behind one autograd node: whatever a program does with autograd around
+// them gives what eager gives, or an error that says what to do.
+#include <graphopt/graphopt.h>
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cstring>
+#include <functional>
+#include <thread>
+
+namespace {
+
+using at::Tensor;
+using Tensors = std::vector<Tensor>;
+
+bool sameBits(const Tensor &a, const Tensor &b) {
+  if (!a.defined() || !b.defined())
+    return a.defined() == b.defined();
+  if (a.sizes() != b.sizes() || a.dtype() != b.dtype())
+    return false;
+  const Tensor x = a.detach().contiguous(), y = b.detach().contiguous();
+  return x.nbytes() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
+}
+
+/// A small network with a parameter used twice, a branch that dies, and an integer result inside.
+struct Net : torch::nn::Module {
+  torch::nn::Linear first{nullptr}, second{nullptr};
+  Tensor unused;
+  Net() {
+    first = register_module("first", torch::nn::Linear(6, 6));
+    second = register_module("second", torch::nn::Linear(6, 3));
+    unused = register_parameter("unused", torch::ones({2}));
+  }
+  Tensor forward(const Tensor &x) {
+    const Tensor h = torch::gelu(first(x));
+    const Tensor best = h.argmax(1, /*keepdim=*/true);
+    return second(torch::tanh(first(h)) + h.gather(1, best));
+  }
+};
+
+using Forward = std::function<Tensor(const Tensor &)>;
+/// Uses `forward` as a program would, and gives what there is to compare.
+using Program = std::function<Tensors(const Forward &forward, Net &net)>;
+
+struct Outcome {
+  Tensors values;
+  graphopt::Explanation explanation;
+};
+
+enum class Inputs { Plain, WithGradients };
+
+Outcome runProgram(const Program &program, bool compiled, Inputs inputs) {
+  torch::manual_seed(3);
+  auto net = std::make_shared<Net>();
+  if (!compiled)
+    return {program([net](const Tensor &x) { return net->forward(x); }, *net), {}};
+  auto fast = graphopt::compile(net);
+  // The first calls record and verify; what the program does is done with compiled segments.
+  for (int i = 0; i < 3; ++i)
+    fast(torch::ones({4, 6}).requires_grad_(inputs == Inputs::WithGradients));
+  Tensors values = program([fast](const Tensor &x) { return fast(x); }, *net);
+  return {std::move(values), fast.explain()};
+}
+
+/// Both ways, with the same bits; the compiled one through compiled segments.
+void expectAsEager(const Program &program, Inputs inputs = Inputs::Plain) {
+  const Outcome eager = runProgram(program, false, inputs), compiled = runProgram(program, true, inputs);
+  ASSERT_EQ(eager.values.size(), compiled.values.size());
+  for (size_t i = 0; i < eager.values.size(); ++i)
+    EXPECT_TRUE(sameBits(eager.values[i], compiled.values[i])) << "value " << i << "\n" << compiled.explanation;
+  EXPECT_GT(compiled.explanation.compiledRuns, 0u) << compiled.explanation;
+  EXPECT_TRUE(compiled.explanation.notCompiled.empty()) << compiled.explanation;
+}
+
+Tensor input(int64_t seed = 0) {
+  at::Generator generator = at::detail::createCPUGenerator(static_cast<uint64_t>(seed));
+  return torch::randn({4, 6}, generator);
+}
+
+Tensors gradientsOf(Net &net) {
+  Tensors gradients;
+  for (const Tensor &parameter : net.parameters())
+    gradients.push_back(parameter.grad());
+  return gradients;
+}
+
+TEST(Backward, givesEagersGradients) {
+  expectAsEager([](const Forward &forward, Net &net) {
+    const Tensor y = forward(input());
+    y.pow(2).sum().backward();
+    Tensors all = gradientsOf(net);
+    all.push_back(y.detach());
+    return all;
+  });
+}
+
+TEST(Backward, ofInputsAndOfInputsWithAPast) {
+  expectAsEager(
+      [](const Forward &forward, Net &) {
+        const Tensor x = input().requires_grad_(), before = x * 2;
+        forward(before).sum().backward();
+        return Tensors{x.grad()};
+      },
+      Inputs::WithGradients);
+}
+
+TEST(Backward, accumulatesIntoGradientsThatAreThere) {
+  expectAsEager([](const Forward &forward, Net &net) {
+    for (int i = 0; i < 3; ++i)
+      forward(input(i)).pow(2).mean().backward();
+    return gradientsOf(net);
+  });
+}
+
+/// Autograd adds the contributions of four uses one by one; a node gives the sum of the two in its segment.
+TEST(Backward, aSecondForwardBeforeTheFirstBackward) {
+  const Program program = [](const Forward &forward, Net &net) {
+    const Tensor a = forward(input(1)), b = forward(input(2));
+    (a.sum() + b.pow(2).sum()).backward();
+    return Tensors{net.second->weight.grad(), net.second->bias.grad(), net.first->weight.grad()};
+  };
+  const Outcome eager = runProgram(program, false, Inputs::Plain),
+                compiled = runProgram(program, true, Inputs::Plain);
+  EXPECT_TRUE(sameBits(eager.values[0], compiled.values[0])); // used once in a segment
+  EXPECT_TRUE(sameBits(eager.values[1], compiled.values[1]));
+  EXPECT_TRUE(at::allclose(eager.values[2], compiled.values[2], 1e-5, 1e-6));
+  EXPECT_GT(compiled.explanation.compiledRuns, 0u);
+}
+
+TEST(Backward, twiceWithRetainGraph) {
+  expectAsEager([](const Forward &forward, Net &net) {
+    const Tensor loss = forward(input()).pow(2).sum();
+    loss.backward({}, /*retain_graph=*/true);
+    loss.backward();
+    return gradientsOf(net);
+  });
+}
+
+TEST(Backward, hooksOnResultsAndParametersRun) {
+  expectAsEager([](const Forward &forward, Net &net) {
+    const Tensor y = forward(input());
+    Tensors seen;
+    y.register_hook([&](const Tensor &g) {
+      seen.push_back(g.clone());
+      return g * 3;
+    });
+    net.second->weight.register_hook([&](const Tensor &g) { seen.push_back(g.clone()); });
+    y.retain_grad();
+    y.sum().backward();
+    seen.push_back(y.grad());
+    Tensors all = gradientsOf(net);
+    all.insert(all.end(), seen.begin(), seen.end());
+    return all;
+  });
+}
+
+TEST(Backward, cotangentsOfOtherLayouts) {
+  expectAsEager([](const Forward &forward, Net &net) {
+    const Tensor y = forward(input());
+    y.backward(torch::arange(12, torch::kFloat).view({3, 4}).t() / 7);
+    forward(input(1)).sum().backward(); // expanded: strides of 0
+    return gradientsOf(net);
+  });
+}
+
+TEST(Backward, onAnotherThread) {
+  expectAsEager([](const Forward &forward, Net &net) {
+    const Tensor loss = forward(input()).pow(2).sum();
+    std::thread([&] { loss.backward(); }).join();
+    return gradientsOf(net);
+  });
+}
+
+TEST(Backward, aResultWrittenAfterwards) {
+  expectAsEager([](const Forward &forward, Net &net) {
+    Tensor y = forward(input());
+    y.mul_(2).add_(1);
+    y.pow(2).sum().backward();
+    return gradientsOf(net);
+  });
+}
+
+TEST(Backward, throughAutogradGrad) {
+  expectAsEager(
+      [](const Forward &forward, Net &net) {
+        const Tensor x = input().requires_grad_();
+        return torch::autograd::grad({forward(x).sum()}, {x, net.first->weight, net.unused}, {}, false, false,
+                                     /*allow_unused=*/true);
+      },
+      Inputs::WithGradients);
+}
+
+TEST(Backward, frozenParametersGetNothing) {
+  expectAsEager([](const Forward &forward, Net &net) {
+    net.first->weight.requires_grad_(false);
+    for (int i = 0; i < 4; ++i)
+      forward(input(i)).sum().backward();
+    return gradientsOf(net);
+  });
+}
+
+TEST(Backward, trainsAsEagerDoes) {
+  expectAsEager([](const Forward &forward, Net &net) {
+    torch::optim::AdamW optimizer(net.parameters(), torch::optim::AdamWOptions(1e-2));
+    for (int i = 0; i < 20; ++i) {
+      optimizer.zero_grad();
+      forward(input(i)).pow(2).mean().backward();
+      torch::nn::utils::clip_grad_norm_(net.parameters(), 0.5);
+      optimizer.step();
+    }
+    return net.parameters();
+  });
+}
+
+// ---- errors
+
+std::string errorOf(const std::function<void()> &code) {
+  try {
+    code();
+  } catch (const std::exception &error) {
+    return error.what();
+  }
+  return "";
+}
+
+class Compiled : public testing::Test {
+protected:
+  void SetUp() override {
+    torch::manual_seed(3);
+    for (int i = 0; i < 3; ++i)
+      fast(torch::ones({4, 6}));
+  }
+  void expectCompiled() {
+    EXPECT_GT(fast.explain().compiledRuns, 0u) << fast.explain();
+  }
+  std::shared_ptr<Net> net = std::make_shared<Net>();
+  decltype(graphopt::compile(net)) fast = graphopt::compile(net);
+};
+
+TEST_F(Compiled, aFreedGraphIsSaid) {
+  const Tensor loss = fast(input()).sum();
+  loss.backward();
+  const std::string error = errorOf([&] { loss.backward(); });
+  EXPECT_NE(error.find("backward through the graph a second time"), std::string::npos) << error;
+  expectCompiled();
+}
+
+TEST_F(Compiled, createGraphIsRefusedWithTheReason) {
+  const Tensor loss = fast(input()).pow(2).sum();
+  const std::string error =
+      errorOf([&] { torch::autograd::grad({loss}, {net->first->weight}, {}, true, /*create_graph=*/true); });
+  EXPECT_NE(error.find("create_graph"), std::string::npos) << error;
+  EXPECT_NE(error.find("forceEager"), std::string::npos) << error;
+  expectCompiled();
+}
+
+TEST_F(Compiled, aParameterWrittenBeforeTheBackwardIsSaid) {
+  const Tensor loss = fast(input()).pow(2).sum();
+  {
+    at::NoGradGuard noGrad;
+    net->second->weight.mul_(2);
+  }
+  const std::string error = errorOf([&] { loss.backward(); });
+  EXPECT_NE(error.find("modified by an inplace operation"), std::string::npos) << error;
+  expectCompiled();
+}
+
+TEST_F(Compiled, anExceptionInTheBackwardPassesThrough) {
+  const Tensor y = fast(input());
+  y.register_hook([](const Tensor &) -> Tensor { throw std::runtime_error("the hook says no"); });
+  EXPECT_NE(errorOf([&] { y.sum().backward(); }).find("the hook says no"), std::string::npos);
+  fast(input()).sum().backward(); // and the next one is fine
+  EXPECT_TRUE(net->first->weight.grad().defined());
+  expectCompiled();
+}
+
+TEST_F(Compiled, asksForNothingWithoutGradients) {
+  const uint64_t before = fast.explain().compiledRuns;
+  at::NoGradGuard noGrad;
+  for (int i = 0; i < 3; ++i)
+    EXPECT_FALSE(fast(input()).requires_grad());
+  EXPECT_EQ(fast.explain().compiledRuns, before);
+}
+
+TEST(Backward, mayBeLeftToAutograd) {
+  auto net = std::make_shared<Net>();
+  auto fast = graphopt::compile(net, {.compileBackward = false});
+  for (int i = 0; i < 4; ++i)
+    fast(input()).sum().backward();
+  EXPECT_EQ(fast.explain().compiledSegments, 0u);
+}
+
+} // namespace
