@@ -6,6 +6,7 @@
 #include "tools/pass_flags.h"
 #include "tools/split.h"
 
+#include "driver/lowering.h"
 #include "ir/compare.h"
 #include "ir/parse.h"
 #include "ir/print.h"
@@ -88,6 +89,8 @@ bool judgePart(OptRun &run, ir::Diagnostics &diagnostics) {
 int runOpt(const OptOptions &options) {
   const ir::OpCatalog *catalog = options.noCatalog ? nullptr : &runtime::dispatcherCatalog();
   OptRun run{options, options.passes.pipeline(), options.passes.managerOptions(catalog), {}};
+  driver::Lowering lowering;
+  run.manager.pieces = &lowering.pieces();
   if (options.passes.dumpsPipeline())
     std::cerr << passes::toString(run.pipeline) << "\n";
   const std::string text = readText(options.input);
