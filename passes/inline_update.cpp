@@ -33,6 +33,18 @@ bool isSideWrite(const Op &op) {
                      [&](const auto &row) { return row.first == op.name; });
 }
 
+/// Draws that fill a tensor, and the operator that fills a new contiguous one with the very same numbers. It
+/// stays a call: `aten.bernoulli.p(%x) {p=0.9}`.
+constexpr std::pair<std::string_view, std::string_view> kDraws[] = {
+    {"aten.bernoulli_.float", "aten.bernoulli.p"}};
+
+std::string_view drawOf(const Op &op) {
+  for (const auto &[inPlace, functional] : kDraws)
+    if (inPlace == op.name)
+      return functional;
+  return "";
+}
+
 /// "aten.add_.Tensor" -> "aten.add.Tensor".
 std::string functionalName(const Op &op) {
   for (const auto &[name, functional] : kSideWrites)
@@ -60,7 +72,7 @@ bool isKnown(const Op &op) {
     return true;
   if (op.kind != Op::Kind::Call)
     return false;
-  return findCoreRule(op.writesAny() ? functionalName(op) : op.name) != nullptr;
+  return !drawOf(op).empty() || findCoreRule(op.writesAny() ? functionalName(op) : op.name) != nullptr;
 }
 
 class Inliner {
@@ -125,6 +137,8 @@ private:
       now_[op.result()] = nullptr; // until it is written as a whole
     else if (op.isCall("aten.copy_") && isUnwritten(op.operands()[0].value))
       define(op.operands()[0].value, op.operands()[1].value);
+    else if (!drawOf(op).empty())
+      draw(op);
     else if (op.writesAny())
       write(op);
     else
@@ -200,6 +214,17 @@ private:
       now_[op.result(i)] = values[i];
     for (size_t i = 0; i < written.size(); ++i)
       rewrite(written[i], values[op.results().size() + i]);
+  }
+
+  /// Into a whole tensor that lies as the new one would.
+  void draw(const Op &op) {
+    Value *target = op.operands()[0].value;
+    Value *like = now(target);
+    const ir::Attr *p = op.attr("p");
+    if (bases_.contains(target) || target->type.strides || like->type.dtype != target->type.dtype || !p)
+      throw CannotDecompose{"a draw into a view, or in another layout"};
+    Value *drawn = builder_.call(drawOf(op), {Operand::of(like)}, {{"p", *p}}, target->type);
+    rewrite(target, drawn);
   }
 
   /// `target` is `value` from now on; so what it views changes, and other views of that are out of date.

@@ -274,6 +274,16 @@ ir::Operand operandOf(const RuleValue &value) {
   expected("a tensor or a number");
 }
 
+bool isDim(const RuleValue &value) { return value.kind == Kind::Host && value.host.isInt(); }
+
+bool isNumber(const RuleValue &value) {
+  return isDim(value) || (value.kind == Kind::Host && value.host.kind() == ir::Attr::Kind::Float);
+}
+
+double realOf(const RuleValue &value) {
+  return isDim(value) || !isNumber(value) ? static_cast<double>(intOf(value)) : value.host.asReal();
+}
+
 std::vector<RuleValue> evaluateRule(const std::vector<RuleStmt> &rule, RuleScope names,
                                     CoreBuilder &builder) {
   std::vector<RuleValue> results;

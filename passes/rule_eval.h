@@ -36,7 +36,7 @@ const RuleFunction *findRuleFunction(std::string_view name);
 /// The results of a rule, lists as their items. Throws CannotDecompose where an operand does not fit.
 std::vector<RuleValue> evaluateRule(const std::vector<RuleStmt> &rule, RuleScope names, CoreBuilder &builder);
 
-/// A function of the language by name, prims included; see rule_functions.cpp for the list.
+/// A function of the language by name, prims included; the list heads rule_functions.cpp.
 RuleValue callRuleFunction(std::string_view name, const std::vector<RuleValue> &args, CoreBuilder &builder);
 /// The same for an operator between two values, at least one of which may be a tensor.
 RuleValue applyRuleOperator(std::string_view op, const RuleValue &a, const RuleValue &b,
@@ -49,9 +49,12 @@ ir::Dim dimOf(const RuleValue &value);
 int64_t intOf(const RuleValue &value);
 bool boolOf(const RuleValue &value);
 ir::DType dtypeOf(const RuleValue &value);
+double realOf(const RuleValue &value); ///< of any number
 const std::vector<RuleValue> &itemsOf(const RuleValue &value);
 std::vector<ir::Dim> dimsOf(const RuleValue &value);
 ir::Attr attrOf(const RuleValue &value);
 ir::Operand operandOf(const RuleValue &value);
+bool isDim(const RuleValue &value);    ///< an integer, symbolic or not
+bool isNumber(const RuleValue &value); ///< an integer or a fraction
 
 } // namespace graphopt::passes

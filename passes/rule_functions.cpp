@@ -1,19 +1,27 @@
-// The functions and operators of the rule language.
+// The functions of the rule language. None sees data: what a rule asks is known while it is applied.
 //
-//   prims                  by name, operands then attributes in the row's order: sum(x, [1], true)
-//   sizes(x) size(x, d) rank(x) numel(x) dtype(x)      of a tensor or of a result (out, outs[1])
-//   dim(x, d) dims(x, list)      counted from 0; an empty or missing list is all dims; a 0-dim tensor has
-//   none count(x, dims)         the elements along these dims len(l) take(l, n) drop(l, n) repeat(v, n)
-//   range(a, b) product(l)      of lists; l + l joins two; a negative n
-//                          counts from the end
-//   interleave(a, b) starts(l) swapped(n, a, b)     a0 b0 a1 b1 ...; sums of what comes before each; 0 .. n-1
-//   with
-//                          a and b exchanged
-//   is_constant(n) is_whole(n) whole(n) real(n)      no sym in it; an integer, whatever it is written as; as
-//   one; as a float min(a, b) max(a, b) floordiv(a, b) mod(a, b)      of numbers is_floating(t) is_low(t)
-//   is_integer(t) is_bool(t) largest(t) epsilon(t)      of dtypes; low: f16 and bf16 as_dtype(n, t)         a
-//   number as a literal of a dtype, converted as a C cast does same_sizes(x, y)       provably
-//   refuse("reason")       the operator stays as it is
+//   prims              by name, operands then attributes in the row's order: sum(x, [1], true)
+//   refuse("reason")   the operator stays as it is
+//
+// Of tensors and results (out, outs[1])
+//   sizes(x) size(x, d) rank(x) numel(x) dtype(x)
+//   dim(x, d)          counted from 0
+//   dims(x, list)      the same; an empty or missing list is all dims; a 0-dim tensor has none
+//   count(x, dims)     the elements along these dims
+//   same_sizes(x, y)   provably
+//
+// Of lists; l + l joins two, l[-1] is the last
+//   len(l) take(l, n) drop(l, n) repeat(v, n) range(a, b) product(l)      a negative n counts from the end
+//   interleave(a, b)   a0 b0 a1 b1 ...
+//   starts(l)          for each item the sum of those before it
+//   swapped(n, a, b)   0 .. n - 1 with a and b exchanged
+//
+// Of numbers and dtypes
+//   min(a, b) max(a, b) floordiv(a, b) mod(a, b)
+//   is_constant(n)     no sym in it
+//   is_whole(n) whole(n) real(n)     an integer, however it is written; as an integer; as a fraction
+//   is_floating(t) is_low(t) is_integer(t) is_bool(t) largest(t) epsilon(t)      low: f16 and bf16
+//   as_dtype(n, t)     a number as a literal of a dtype, converted as a C cast does
 #include "passes/rule_eval.h"
 
 #include "ir/op_table.h"
@@ -131,14 +139,6 @@ RuleValue swapped(const Args &args) {
 }
 
 // ---- of numbers
-
-double realOf(const RuleValue &value) {
-  if (value.kind == Kind::Host && value.host.kind() == ir::Attr::Kind::Float)
-    return value.host.asReal();
-  return static_cast<double>(intOf(value));
-}
-
-bool isDim(const RuleValue &value) { return value.kind == Kind::Host && value.host.isInt(); }
 
 RuleValue smaller(const RuleValue &a, const RuleValue &b) { return realOf(b) < realOf(a) ? b : a; }
 RuleValue larger(const RuleValue &a, const RuleValue &b) { return realOf(b) > realOf(a) ? b : a; }
@@ -300,100 +300,7 @@ RuleValue callPrim(const ir::PrimRow &row, const Args &args, CoreBuilder &builde
   return RuleValue::of(builder.prim(row.name, std::move(operands), std::move(attrs)));
 }
 
-// ---- operators
-
-std::string_view primOf(std::string_view op) {
-  static constexpr std::pair<std::string_view, std::string_view> kPrims[] = {
-      {"+", "prim.add"},         {"-", "prim.sub"},          {"*", "prim.mul"},
-      {"/", "prim.div"},         {"==", "prim.eq"},          {"!=", "prim.ne"},
-      {"<", "prim.lt"},          {"<=", "prim.le"},          {">", "prim.gt"},
-      {">=", "prim.ge"},         {"&", "prim.bitwise_and"},  {"|", "prim.bitwise_or"},
-      {"^", "prim.bitwise_xor"}, {"&&", "prim.bitwise_and"}, {"||", "prim.bitwise_or"}};
-  for (const auto &[text, prim] : kPrims)
-    if (text == op)
-      return prim;
-  GO_ASSERT(false, "an operator of the rule language without a prim");
-}
-
-/// 1 beside a tensor that 1 does not promote: the product or quotient is the tensor.
-bool isOne(const RuleValue &value, const RuleValue &tensor) {
-  if (value.kind != Kind::Host || !tensor.isTensor() || tensor.tensor->type.dtype == ir::DType::Bool)
-    return false;
-  if (value.host.isInt())
-    return value.host.asDim() == ir::Dim(1);
-  const ir::DType dtype = tensor.tensor->type.dtype;
-  const bool isInexact = ir::isFloating(dtype) || ir::isComplex(dtype);
-  return isInexact && value.host.kind() == ir::Attr::Kind::Float && value.host.asReal() == 1;
-}
-
-RuleValue onDims(std::string_view op, const ir::Dim &a, const ir::Dim &b) {
-  if (op == "+")
-    return number(a + b);
-  if (op == "-")
-    return number(a - b);
-  if (op == "*")
-    return number(a * b);
-  const bool isKnown = a.isConstant() && b.isConstant();
-  if (op == "==" && (isKnown || a == b))
-    return boolean(a == b);
-  if (op == "!=" && (isKnown || a == b))
-    return boolean(a != b);
-  if (!isKnown)
-    throw CannotDecompose{"the rule compares sizes that are not constant"};
-  if (op == "/")
-    return RuleValue::of(ir::Attr::real(static_cast<double>(a.value()) / static_cast<double>(b.value())));
-  const bool less = a.value() < b.value(), equal = a.value() == b.value();
-  return boolean(op == "<" ? less : op == "<=" ? less || equal : op == ">" ? !less && !equal : !less);
-}
-
-RuleValue onReals(std::string_view op, double a, double b) {
-  if (op == "+" || op == "-" || op == "*" || op == "/")
-    return RuleValue::of(ir::Attr::real(op == "+" ? a + b : op == "-" ? a - b : op == "*" ? a * b : a / b));
-  return boolean(op == "=="   ? a == b
-                 : op == "!=" ? a != b
-                 : op == "<"  ? a < b
-                 : op == "<=" ? a <= b
-                 : op == ">"  ? a > b
-                              : a >= b);
-}
-
-bool isNumber(const RuleValue &value) {
-  return isDim(value) || (value.kind == Kind::Host && value.host.kind() == ir::Attr::Kind::Float);
-}
-
-/// Words, strings and lists are equal or not; a tensor is never none.
-RuleValue onOthers(std::string_view op, const RuleValue &a, const RuleValue &b) {
-  if (op == "+" && a.kind == Kind::List && b.kind == Kind::List) {
-    Args joined = a.items;
-    joined.insert(joined.end(), b.items.begin(), b.items.end());
-    return RuleValue::list(std::move(joined));
-  }
-  if (op == "&&" || op == "||")
-    return boolean(op == "&&" ? boolOf(a) && boolOf(b) : boolOf(a) || boolOf(b));
-  GO_ASSERT(op == "==" || op == "!=", "a rule computes with what is no number");
-  const bool comparable = a.kind == b.kind && (a.kind == Kind::Host || a.kind == Kind::List);
-  const bool equal = comparable && attrOf(a) == attrOf(b);
-  return boolean(equal == (op == "=="));
-}
 } // namespace
-
-RuleValue applyRuleOperator(std::string_view op, const RuleValue &a, const RuleValue &b,
-                            CoreBuilder &builder) {
-  const bool anyTensor = a.isTensor() || b.isTensor();
-  const bool plainOthers = a.isNone() || b.isNone() || a.kind == Kind::List || b.kind == Kind::List;
-  if (anyTensor && !plainOthers) {
-    if (op == "*" && isOne(a, b))
-      return b;
-    if ((op == "*" || op == "/") && isOne(b, a))
-      return a;
-    return RuleValue::of(builder.point(primOf(op), {operandOf(a), operandOf(b)}));
-  }
-  if (isDim(a) && isDim(b))
-    return onDims(op, a.host.asDim(), b.host.asDim());
-  if (isNumber(a) && isNumber(b))
-    return onReals(op, realOf(a), realOf(b));
-  return onOthers(op, a, b);
-}
 
 RuleValue callRuleFunction(std::string_view name, const Args &args, CoreBuilder &builder) {
   if (auto value = shortForm(name, args, builder))
