@@ -2,10 +2,270 @@
 // as LibTorch 2.11's CPU and CUDA kernels make them, checked against the kernels over the operator cases.
 #include "capture/bare_rules.h"
 
-namespace graphopt::capture {
+#include <algorithm>
+#include <functional>
+#include <string_view>
+#include <unordered_map>
 
-std::optional<std::vector<BareResult>> resultsByRule(const OperatorFacts &, const torch::jit::Stack &) {
-  return std::nullopt;
+namespace graphopt::capture {
+namespace {
+
+using Results = std::optional<std::vector<BareResult>>;
+
+class In {
+public:
+  In(const OperatorFacts &facts, const torch::jit::Stack &arguments) : facts_(facts), arguments_(arguments) {}
+
+  /// Undefined when it is not given.
+  at::Tensor tensor(std::string_view name) const {
+    const c10::IValue *value = find(name);
+    return value && value->isTensor() ? value->toTensor() : at::Tensor();
+  }
+  std::vector<int64_t> ints(std::string_view name) const {
+    const c10::IValue *value = find(name);
+    return value && value->isIntList() ? value->toIntVector() : std::vector<int64_t>();
+  }
+  int64_t number(std::string_view name, int64_t otherwise = 0) const {
+    const c10::IValue *value = find(name);
+    return value && value->isInt() ? value->toInt() : otherwise;
+  }
+  bool flag(std::string_view name) const {
+    const c10::IValue *value = find(name);
+    return value && value->isBool() && value->toBool();
+  }
+  /// output_mask and the like.
+  std::vector<bool> mask(std::string_view name) const {
+    std::vector<bool> bits;
+    if (const c10::IValue *value = find(name); value && value->isList())
+      for (const c10::IValue &bit : value->toListRef())
+        bits.push_back(bit.toBool());
+    return bits;
+  }
+
+private:
+  const c10::IValue *find(std::string_view name) const {
+    for (size_t i = 0; i < facts_.arguments.size(); ++i)
+      if (facts_.arguments[i].name == name)
+        return &arguments_[i];
+    return nullptr;
+  }
+  const OperatorFacts &facts_;
+  const torch::jit::Stack &arguments_;
+};
+
+// ---- layouts
+
+std::vector<int64_t> contiguousStrides(const std::vector<int64_t> &sizes) {
+  std::vector<int64_t> strides(sizes.size());
+  int64_t stride = 1;
+  for (size_t d = sizes.size(); d-- > 0; stride *= std::max<int64_t>(sizes[d], 1))
+    strides[d] = stride;
+  return strides;
+}
+
+BareResult contiguous(std::vector<int64_t> sizes, at::ScalarType dtype) {
+  std::vector<int64_t> strides = contiguousStrides(sizes);
+  return {std::move(sizes), std::move(strides), dtype, false};
+}
+
+BareResult undefined() {
+  BareResult result;
+  result.isUndefined = true;
+  return result;
+}
+
+BareResult contiguousLike(const at::Tensor &tensor) {
+  return contiguous(tensor.sizes().vec(), tensor.scalar_type());
+}
+
+/// As empty_like makes them: the strides of a dense tensor.
+std::optional<BareResult> like(const at::Tensor &tensor) {
+  if (!tensor.is_non_overlapping_and_dense())
+    return std::nullopt;
+  return BareResult{tensor.sizes().vec(), tensor.strides().vec(), tensor.scalar_type(), false};
+}
+
+Results one(std::optional<BareResult> result) {
+  if (!result)
+    return std::nullopt;
+  return std::vector{std::move(*result)};
+}
+
+// ---- rules
+
+Results relu(const In &in) { return one(like(in.tensor("self"))); }
+
+/// One condition and two operands of one size and layout: the commonest case.
+Results where(const In &in) {
+  const at::Tensor condition = in.tensor("condition"), self = in.tensor("self"), other = in.tensor("other");
+  const bool areAlike = condition.sizes() == self.sizes() && self.sizes() == other.sizes() &&
+                        condition.is_contiguous() && self.is_contiguous() && other.is_contiguous() &&
+                        self.scalar_type() == other.scalar_type() && self.dim() > 0;
+  return areAlike ? one(contiguousLike(self)) : std::nullopt;
+}
+
+at::ScalarType statisticsType(const at::Tensor &input, const at::Tensor &weight) {
+  const bool isLow = input.scalar_type() == at::kHalf || input.scalar_type() == at::kBFloat16;
+  if (!isLow)
+    return input.scalar_type();
+  const bool isMixed = weight.defined() && weight.scalar_type() == at::kFloat;
+  return input.is_cuda() || isMixed ? at::kFloat : input.scalar_type();
+}
+
+Results layerNorm(const In &in) {
+  const at::Tensor input = in.tensor("input");
+  const size_t normalized = in.ints("normalized_shape").size();
+  if (!input.is_contiguous() || normalized > static_cast<size_t>(input.dim()))
+    return std::nullopt;
+  std::vector<int64_t> sizes = input.sizes().vec();
+  std::fill(sizes.end() - static_cast<ptrdiff_t>(normalized), sizes.end(), 1);
+  const at::ScalarType dtype = statisticsType(input, in.tensor("weight"));
+  return std::vector{contiguousLike(input), contiguous(sizes, dtype), contiguous(sizes, dtype)};
+}
+
+Results layerNormBackward(const In &in) {
+  const std::vector<bool> mask = in.mask("output_mask");
+  const at::Tensor input = in.tensor("input"), weight = in.tensor("weight"), bias = in.tensor("bias");
+  if (mask.size() != 3 || !input.is_contiguous() || (mask[1] && !weight.defined()) ||
+      (mask[2] && !bias.defined()))
+    return std::nullopt;
+  return std::vector{mask[0] ? contiguousLike(input) : undefined(),
+                     mask[1] ? contiguousLike(weight) : undefined(),
+                     mask[2] ? contiguousLike(bias) : undefined()};
+}
+
+Results embedding(const In &in) {
+  const at::Tensor weight = in.tensor("weight"), indices = in.tensor("indices");
+  if (weight.dim() != 2)
+    return std::nullopt;
+  std::vector<int64_t> sizes = indices.sizes().vec();
+  sizes.push_back(weight.size(1));
+  return one(contiguous(std::move(sizes), weight.scalar_type()));
+}
+
+Results embeddingBackward(const In &in) {
+  const at::Tensor gradient = in.tensor("grad_output");
+  return one(contiguous({in.number("num_weights"), gradient.size(-1)}, gradient.scalar_type()));
+}
+
+/// The kernel of CPUs: its output lies as the query does.
+Results attentionOnCpu(const In &in) {
+  const at::Tensor query = in.tensor("query"), value = in.tensor("value");
+  if (query.dim() != 4 || !query.is_cpu() || value.size(3) != query.size(3))
+    return std::nullopt;
+  const int64_t batch = query.size(0), heads = query.size(1), length = query.size(2);
+  std::optional<BareResult> output = like(query);
+  if (!output)
+    return std::nullopt;
+  const bool isLow = query.scalar_type() == at::kHalf || query.scalar_type() == at::kBFloat16;
+  BareResult logSum{
+      {batch, heads, length}, {length * heads, 1, heads}, isLow ? at::kFloat : query.scalar_type(), false};
+  return std::vector{*output, logSum};
+}
+
+Results attentionOnCpuBackward(const In &in) {
+  const at::Tensor query = in.tensor("query"), key = in.tensor("key"), value = in.tensor("value");
+  if (query.dim() != 4 || !query.is_cpu())
+    return std::nullopt;
+  auto transposed = [](const at::Tensor &like) {
+    const int64_t heads = like.size(1), length = like.size(2), size = like.size(3);
+    return BareResult{
+        like.sizes().vec(), {length * heads * size, size, heads * size, 1}, like.scalar_type(), false};
+  };
+  return std::vector{transposed(query), transposed(key), transposed(value)};
+}
+
+// ---- convolutions and batch norm, where all is contiguous and could not be taken for channels last
+
+bool isPlain(const at::Tensor &tensor) {
+  return tensor.is_contiguous() && tensor.suggest_memory_format() == at::MemoryFormat::Contiguous;
+}
+
+/// floor((size + 2 padding - dilation (kernel - 1) - 1) / stride) + 1
+Results convolution(const In &in) {
+  const at::Tensor input = in.tensor("input"), weight = in.tensor("weight");
+  const std::vector<int64_t> stride = in.ints("stride"), padding = in.ints("padding"),
+                             dilation = in.ints("dilation");
+  const auto spatial = static_cast<size_t>(weight.dim() - 2);
+  const bool fits = input.is_cpu() && input.dim() == weight.dim() && isPlain(input) && isPlain(weight) &&
+                    !in.flag("transposed") && stride.size() == spatial && padding.size() == spatial &&
+                    dilation.size() == spatial && input.scalar_type() == weight.scalar_type();
+  if (!fits)
+    return std::nullopt;
+  std::vector<int64_t> sizes{input.size(0), weight.size(0)};
+  for (size_t i = 0; i < spatial; ++i) {
+    const auto d = static_cast<int64_t>(i + 2);
+    const int64_t room = input.size(d) + 2 * padding[i] - dilation[i] * (weight.size(d) - 1) - 1;
+    if (room < 0)
+      return std::nullopt;
+    sizes.push_back(room / stride[i] + 1);
+  }
+  return one(contiguous(std::move(sizes), input.scalar_type()));
+}
+
+Results convolutionBackward(const In &in) {
+  const at::Tensor gradient = in.tensor("grad_output"), input = in.tensor("input"),
+                   weight = in.tensor("weight");
+  const std::vector<bool> mask = in.mask("output_mask");
+  const bool fits = input.is_cpu() && mask.size() == 3 && isPlain(gradient) && isPlain(input) &&
+                    isPlain(weight) && !in.flag("transposed") && input.scalar_type() == weight.scalar_type();
+  if (!fits)
+    return std::nullopt;
+  return std::vector{mask[0] ? contiguousLike(input) : undefined(),
+                     mask[1] ? contiguousLike(weight) : undefined(),
+                     mask[2] ? contiguous({weight.size(0)}, weight.scalar_type()) : undefined()};
+}
+
+Results batchNorm(const In &in) {
+  const at::Tensor input = in.tensor("input");
+  if (!in.flag("training") || input.dim() < 2 || !isPlain(input) || input.scalar_type() != at::kFloat)
+    return std::nullopt;
+  const BareResult statistics = contiguous({input.size(1)}, input.scalar_type());
+  return std::vector{contiguousLike(input), statistics, statistics};
+}
+
+Results batchNormBackward(const In &in) {
+  const at::Tensor input = in.tensor("input"), gradient = in.tensor("grad_out");
+  const std::vector<bool> mask = in.mask("output_mask");
+  const bool fits = in.flag("train") && mask.size() == 3 && input.dim() >= 2 && isPlain(input) &&
+                    isPlain(gradient) && input.scalar_type() == at::kFloat;
+  if (!fits)
+    return std::nullopt;
+  const BareResult channels = contiguous({input.size(1)}, input.scalar_type());
+  return std::vector{mask[0] ? contiguousLike(input) : undefined(), mask[1] ? channels : undefined(),
+                     mask[2] ? channels : undefined()};
+}
+
+using Rule = Results (*)(const In &);
+
+/// By base name.
+const std::unordered_map<std::string_view, Rule> &rules() {
+  static const auto &table = *new std::unordered_map<std::string_view, Rule>{
+      {"relu", relu},
+      {"convolution", convolution},
+      {"convolution_backward", convolutionBackward},
+      {"native_batch_norm", batchNorm},
+      {"native_batch_norm_backward", batchNormBackward},
+      {"where", where},
+      {"native_layer_norm", layerNorm},
+      {"native_layer_norm_backward", layerNormBackward},
+      {"embedding", embedding},
+      {"embedding_dense_backward", embeddingBackward},
+      {"_scaled_dot_product_flash_attention_for_cpu", attentionOnCpu},
+      {"_scaled_dot_product_flash_attention_for_cpu_backward", attentionOnCpuBackward},
+  };
+  return table;
+}
+
+} // namespace
+
+Results resultsByRule(const OperatorFacts &facts, const torch::jit::Stack &arguments) {
+  auto rule = rules().find(facts.base);
+  if (rule == rules().end() || facts.isWrite || facts.name.find(".out") != std::string::npos)
+    return std::nullopt;
+  if (facts.base == "where" && facts.name != "aten.where.self")
+    return std::nullopt;
+  return rule->second(In(facts, arguments));
 }
 
 } // namespace graphopt::capture

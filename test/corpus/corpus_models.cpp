@@ -126,7 +126,8 @@ int main(int argc, char **argv) {
       ->excludes(shadow);
   app.add_flag("--core", settings.core, "forward and backward at the core stage, instead of the main job")
       ->excludes(shadow);
-  app.add_flag("--kernels", settings.kernels, "probes run kernels")->needs("--lowered");
+  app.add_flag("--kernels", settings.kernels, "probes run kernels, and must show what they show without")
+      ->needs("--lowered");
   app.add_flag("--train", settings.train, "in train mode, with gradients")->needs(shadow);
   app.add_option("--table", settings.table, "write the rows as a Markdown table")->type_name("FILE");
   app.add_option("--timeout", settings.timeout, "of one model (300)")->type_name("SECONDS");

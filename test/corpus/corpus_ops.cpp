@@ -234,7 +234,8 @@ int main(int argc, char **argv) {
                "all cases of an operator through one compiled callable with Dynamic::always");
   app.add_flag("--lowered", settings.lowered, "forward and backward at the lowered stage");
   app.add_flag("--core", settings.core, "forward and backward at the core stage");
-  app.add_flag("--kernels", settings.kernels, "probes run kernels")->needs("--lowered");
+  app.add_flag("--kernels", settings.kernels, "probes run kernels, and must show what they show without")
+      ->needs("--lowered");
   if (auto status = parseArguments(app, argc, argv))
     return *status;
   settings.refusals = readRefusals(settings.refusalsFile);

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <fmt/format.h>
 #include <graphopt/error.h>
+#include <sstream>
 #include <torch/csrc/autograd/autograd.h>
 
 namespace graphopt::corpus {
@@ -92,28 +93,46 @@ private:
 
   void lower() {
     step_ = "lower";
-    graph_ = capture_->graph.clone();
-    driver::Lowering lowering({.kernels = options_.kernels});
+    graph_ = lowered(options_.kernels);
+    if (options_.kernels)
+      checkWithoutKernels();
+    if (options_.coreTolerance > 0) {
+      lowered_ = graph_->clone();
+      step_ = "decompose";
+      passes::ManagerOptions manager;
+      manager.catalog = &runtime::dispatcherCatalog();
+      passes::runPipeline(*graph_, passes::parsePipeline("core"), manager);
+    }
+    outcome_.all = passes::countOps(*graph_);
+  }
+
+  ir::Graph lowered(bool kernels) {
+    ir::Graph graph = capture_->graph.clone();
+    driver::Lowering lowering({.kernels = kernels});
     passes::ManagerOptions manager;
     manager.catalog = &runtime::dispatcherCatalog();
     manager.pieces = &lowering.pieces();
-    passes::runPipeline(*graph_, passes::parsePipeline("functionalize,dce"), manager);
-    outcome_.captured = passes::countOps(*graph_);
+    passes::runPipeline(graph, passes::parsePipeline("functionalize,dce"), manager);
+    outcome_.captured = passes::countOps(graph);
     const double start = now();
     const auto reports = passes::runPipeline(
-        *graph_, passes::parsePipeline(options_.gradients ? "lower{joint=on},dce" : "lower,dce"), manager);
+        graph, passes::parsePipeline(options_.gradients ? "lower{joint=on},dce" : "lower,dce"), manager);
     outcome_.lowerMs = now() - start;
     for (const auto &[what, count] : reports.front().statistics)
       if (what.starts_with("opaque"))
         outcome_.opaque += static_cast<size_t>(count);
-    if (options_.coreTolerance > 0) {
-      lowered_ = graph_->clone();
-      step_ = "decompose";
-      passes::runPipeline(*graph_, passes::parsePipeline("core"), manager);
-    }
-    outcome_.all = passes::countOps(*graph_);
     outcome_.probes = lowering.counts().forwards + lowering.counts().backwards;
     outcome_.withKernels = lowering.counts().withKernels;
+    return graph;
+  }
+
+  /// Probes that run no kernels have to show the same graph, sizes and strides included.
+  void checkWithoutKernels() {
+    std::istringstream with(ir::print(*graph_)), without(ir::print(lowered(false)));
+    std::string a, b;
+    while (std::getline(with, a) && std::getline(without, b))
+      if (a != b)
+        throw std::runtime_error(fmt::format("without kernels '{}', with kernels '{}'", b, a));
   }
 
   size_t outputCount() const {
