@@ -5,6 +5,7 @@
 #include "ir/print.h"
 
 #include <ATen/ATen.h>
+#include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
 
@@ -27,6 +28,11 @@ bool sameBits(at::Tensor a, at::Tensor b) {
   return std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
 }
 
+/// Two units in the last place of the largest number, for dtypes that hold few digits.
+double toleranceOf(at::ScalarType dtype, double tolerance) {
+  return dtype == at::kBFloat16 ? 0x1p-6 : dtype == at::kHalf ? 0x1p-9 : tolerance;
+}
+
 /// Within `tolerance` times the largest finite number of `want`, or a thousandth where all of it cancels;
 /// what is not finite is the same.
 std::string distance(const at::Tensor &want, const at::Tensor &got, double tolerance) {
@@ -43,7 +49,7 @@ std::string distance(const at::Tensor &want, const at::Tensor &got, double toler
     return "infinities or NaNs differ";
   const double largest = at::where(finite, a, 0.0).abs().max().item<double>();
   const double most = at::where(finite, a - b, 0.0).abs().max().item<double>();
-  return most <= tolerance * std::max(largest, 1e-3)
+  return most <= toleranceOf(want.scalar_type(), tolerance) * std::max(largest, 1e-3)
              ? ""
              : fmt::format("off by {:g}, the largest number is {:g}", most, largest);
 }
