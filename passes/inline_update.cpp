@@ -26,6 +26,7 @@ using ir::Value;
 constexpr std::pair<std::string_view, std::string_view> kSideWrites[] = {
     {"aten.native_batch_norm", "aten._native_batch_norm_legit_functional"},
     {"aten._native_batch_norm_legit", "aten._native_batch_norm_legit_functional"},
+    {"aten.cudnn_batch_norm", "aten.cudnn_batch_norm"}, // its rule goes by the number of results
 };
 
 bool isSideWrite(const Op &op) {
