@@ -4,8 +4,8 @@
 // Views. A view op whose results are only returned stays a view, since the caller must see one. All others
 // become prims, which move elements by logical index and alias nothing; their results keep the view's type,
 // strides included, so whoever reads them sees the layout of eager. A view that is both used and returned is
-// made twice. A view without a rule becomes its copying variant (aten.unfold -> aten.unfold_copy), laid out
-// as the view was.
+// made twice. A view without a rule becomes its copying variant (aten.unfold -> aten.unfold_copy), or is
+// copied at once; either is laid out as the view was.
 //
 // Updates. A write whose functional operator has a rule becomes prims as well (inline_update.h). Other
 // regions stay: they are opaque operators that happen to work in place.
@@ -148,29 +148,47 @@ private:
   /// Made for this op rather than one of its operands, which keeps its name.
   static bool isNew(const Value &value, const Op &op) { return !op.usesValue(&value); }
 
+  /// The copying variant, or the view itself for nothing but a copy of it: no write can come between, since
+  /// write-backs follow all computation.
   void replaceByCopy(Op &op) {
     ir::OpName name = ir::splitOpName(op.name);
     name.base += "_copy";
     const std::string copyName = ir::joinOpName(name);
-    const bool isKnown = context_.catalog && context_.catalog->find(copyName);
-    if (!isKnown || op.results().size() != 1)
-      userError(
-          fmt::format("'{}' is a view that the core stage cannot express; run the program eagerly", op.name));
+    const bool hasVariant = op.results().size() == 1 && context_.catalog && context_.catalog->find(copyName);
     std::vector<Operand> operands = op.operands();
     for (Operand &operand : operands)
       operand.mark = ir::Mark::None;
-    ir::Type dense = op.result()->type, laidOut = dense;
+    std::vector<ir::Graph::ResultSpec> specs;
+    for (const Value *result : op.results())
+      specs.push_back({result->name, hasVariant ? denseType(result->type) : result->type});
+    Op *made = graph_.insertBefore(&op, Op::Kind::Call, hasVariant ? copyName : op.name, std::move(operands),
+                                   op.attrs, specs);
+    made->state = op.state;
+    std::vector<Value *> values;
+    for (size_t i = 0; i < op.results().size(); ++i)
+      values.push_back(hasVariant && plainType(op.result(i)->type) == made->result(i)->type
+                           ? made->result(i)
+                           : copyOf(made->result(i), op, i));
+    replace(op, values);
+  }
+
+  Value *copyOf(Value *value, Op &op, size_t i) {
+    const ir::Type type = plainType(op.result(i)->type);
+    const bool isLazy = value->type.conj || value->type.neg; // which prims do not read
+    Op *copy = graph_.insertBefore(&op, Op::Kind::Call, isLazy ? "aten.clone" : "prim.copy",
+                                   {Operand::of(value)}, {}, {{op.result(i)->name, type}});
+    return copy->result();
+  }
+
+  /// A copy has its own numbers, not conjugates of others.
+  static ir::Type plainType(ir::Type type) {
+    type.conj = type.neg = false;
+    return type;
+  }
+  static ir::Type denseType(const ir::Type &type) {
+    ir::Type dense = plainType(type);
     dense.strides.reset();
-    dense.conj = dense.neg = laidOut.conj = laidOut.neg = false; // a copy has its own numbers
-    Op *copy = graph_.insertBefore(&op, Op::Kind::Call, copyName, std::move(operands), op.attrs,
-                                   {{op.result()->name, dense}});
-    Value *value = copy->result();
-    if (laidOut != dense)
-      value = graph_
-                  .insertBefore(&op, Op::Kind::Call, "prim.copy", {Operand::of(value)}, {},
-                                {{op.result()->name, laidOut}})
-                  ->result();
-    replace(op, {value});
+    return dense;
   }
 
   ir::Graph &graph_;
