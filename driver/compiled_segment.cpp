@@ -4,15 +4,20 @@
 #include "driver/compiled_segment.h"
 
 #include "capture/keys.h"
+#include "capture/random_watch.h"
 #include "capture/segment_graph.h"
-#include "driver/segment_node.h"
+#include "driver/segment_shape.h"
+#include "ir/effects.h"
 #include "passes/manager.h"
 #include "runtime/catalog.h"
+#include "runtime/interpret.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <fmt/format.h>
 #include <graphopt/error.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -26,18 +31,7 @@ using capture::Segment;
 using capture::SegmentRun;
 using capture::ValueId;
 
-/// The compiler is written for whole segments as they were recorded; all else runs row by row.
-constexpr const char *kPipeline = "functionalize,dce,lower{joint=on},cse,dce";
-
 const Segment &segmentOf(const SegmentRun &run) { return run.node->segment; }
-
-std::vector<ValueId> wantedIds(const SegmentRun &run) {
-  std::vector<ValueId> ids;
-  for (size_t id = 1; id < run.wanted.size(); ++id)
-    if (run.wanted[id] && !segmentOf(run).values[id].isLiveIn)
-      ids.push_back(static_cast<ValueId>(id));
-  return ids;
-}
 
 const void *memoryOf(const at::Tensor &tensor) {
   return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
@@ -57,73 +51,153 @@ at::Tensor withStrides(const at::Tensor &tensor, const std::vector<int64_t> &str
   return at::empty_strided(tensor.sizes(), strides, tensor.options()).copy_(tensor);
 }
 
+/// Whether the declared value at `position` has a write-back.
+bool isWrittenBack(const ir::Graph &graph, size_t position) {
+  const ir::Value *value = graph.declarations()[position];
+  return std::ranges::any_of(value->users(), [&](const ir::Op *user) {
+    return user->kind == ir::Op::Kind::Writeback && user->operands()[0].value == value;
+  });
+}
+
+bool drawsRandomNumbers(const ir::Graph &graph) {
+  bool draws = false;
+  ir::walk(graph.body(), [&](const ir::Op &op) {
+    draws |= op.kind == ir::Op::Kind::Call && ir::effectsOf(op, &runtime::dispatcherCatalog()).random;
+  });
+  return draws;
+}
+
+/// Random numbers as they were drawn then; afterwards the generators go on from where they are now.
+class AsBefore {
+public:
+  AsBefore(const capture::GeneratorStates *then, const std::vector<c10::Device> &devices) {
+    if (!then)
+      return;
+    now_.emplace(devices);
+    then->restore();
+  }
+  ~AsBefore() {
+    if (now_)
+      now_->restore();
+  }
+  AsBefore(const AsBefore &) = delete;
+  AsBefore &operator=(const AsBefore &) = delete;
+
+private:
+  std::optional<capture::GeneratorStates> now_;
+};
+
+/// The graph once more, through autograd; gradients of the tensors at `positions`.
+std::vector<at::Tensor> gradientsAgain(const ir::Graph &graph, const std::vector<std::string> &names,
+                                       const std::vector<size_t> &positions,
+                                       const std::vector<bool> &isDifferentiable,
+                                       const std::vector<at::Tensor> &liveIns,
+                                       const std::vector<at::Tensor> &cotangents) {
+  const bool createGraph = c10::GradMode::is_enabled();
+  runtime::Environment environment;
+  for (size_t i = 0; i < names.size(); ++i)
+    environment[names[i]] = liveIns[i];
+  std::vector<at::Tensor> results, roots, given, leaves;
+  {
+    c10::AutoGradMode grad(true);
+    results = runtime::interpret(graph, environment);
+  }
+  for (size_t i = 0, next = 0; i < results.size(); ++i) {
+    if (!isDifferentiable[i])
+      continue;
+    const at::Tensor &cotangent = cotangents.at(next++);
+    if (!cotangent.defined())
+      continue;
+    roots.push_back(results[i]);
+    given.push_back(cotangent);
+  }
+  for (size_t position : positions)
+    leaves.push_back(liveIns[position]);
+  return torch::autograd::grad(roots, leaves, given, /*retain_graph=*/createGraph, createGraph,
+                               /*allow_unused=*/true);
+}
+
 } // namespace
 
 bool wantsGradients(const SegmentRun &run) {
   const Segment &segment = segmentOf(run);
-  return std::ranges::any_of(wantedIds(run),
-                             [&](ValueId id) { return segment.values[id].metadata.requiresGrad; });
+  for (size_t id = 1; id < run.wanted.size(); ++id)
+    if (run.wanted[id] && !segment.values[id].isLiveIn && segment.values[id].metadata.requiresGrad)
+      return true;
+  return false;
 }
 
-std::string reasonNotToCompile(const SegmentRun &run) {
-  const Segment &segment = segmentOf(run);
-  if (run.rows != segment.size())
+std::string reasonAgainst(const SegmentRun &run) {
+  if (run.rows != segmentOf(run).size())
     return "a part of it ran";
   if (!run.scalars.empty())
     return "numbers differ from the recorded ones";
-  std::unordered_map<ValueId, ValueId> families;
-  for (ValueId id : wantedIds(run)) {
-    const ValueId family = segment.values[id].family;
-    if (segment.values[family].isLiveIn)
-      return "a view of memory from outside leaves it";
-    if (!families.emplace(family, id).second)
-      return "two tensors that share memory leave it";
-  }
-  return "";
+  return run.node->isDerived ? "sizes differ from the recorded ones" : "";
 }
 
 CompiledSegment::CompiledSegment(const SegmentRun &run, Lowering &lowering) {
   const Segment &segment = segmentOf(run);
-  const std::vector<ValueId> wanted = wantedIds(run);
+  const std::vector<ValueId> wanted = wantedResults(run);
+  if (std::string reason = reasonForAutograd(segment, wanted); !reason.empty())
+    userError(reason);
+  liveIns_ = segment.liveIns;
   ir::Graph graph = capture::graphOf(segment, {}, fmt::format("segment{}", segment.number), &wanted);
   graph.guards.clear();
   passes::ManagerOptions options;
   options.catalog = &runtime::dispatcherCatalog();
   options.pieces = &lowering.pieces();
   options.verifyEach = false;
-  passes::runPipeline(graph, passes::parsePipeline(kPipeline), options);
+  passes::runPipeline(graph, passes::parsePipeline("functionalize,dce"), options);
+  if (drawsRandomNumbers(graph))
+    drawsOn_ = {segment.device};
+  for (size_t i = 0; i < liveIns_.size(); ++i)
+    if (segment.writesLiveIns)
+      if (uint32_t times = timesWritten(segment, liveIns_[i]); times > 0 || isWrittenBack(graph, i))
+        written_.push_back({i, times});
+  const bool mayRunAgain = !segment.writesLiveIns;
+  if (mayRunAgain)
+    surface_ = std::make_shared<const ir::Graph>(graph.clone());
+  passes::runPipeline(graph, passes::parsePipeline("lower{joint=on},cse,dce"), options);
   parts_ = passes::partition(graph, options.catalog);
   forward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(parts_.forward));
   backward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(parts_.backward));
-
-  liveIns_ = segment.liveIns;
-  std::unordered_map<std::string, size_t> byName, residuals, cotangents;
-  for (const ir::Value *value : graph.declarations()) {
-    const size_t position = names_.size();
-    if (position >= liveIns_.size())
-      break; // constants and cotangents follow
-    byName[value->name] = position;
-    names_.push_back(value->name);
-    if (value->type.grad)
-      withGradient_.push_back(position);
-  }
   for (size_t i = 0; i < wanted.size(); ++i)
     outputs_.push_back({wanted[i], parts_.outputs.at(i)});
+  if (!mayRunAgain && std::ranges::count_if(outputs_, &Output::isDifferentiable) > 1)
+    userError("several results with gradients leave it, and it draws random numbers or writes: with a "
+              "cotangent for "
+              "some of them it would have to run again");
+  mapInputs(graph);
+}
+
+/// Where the plans' inputs come from, by the names that graphs and plans share.
+void CompiledSegment::mapInputs(const ir::Graph &joint) {
+  std::unordered_map<std::string, size_t> liveIns, residuals, cotangents;
+  for (const ir::Value *value : joint.declarations()) {
+    if (names_.size() == liveIns_.size())
+      break; // constants and cotangents follow
+    if (value->type.grad)
+      withGradient_.push_back(names_.size());
+    liveIns.emplace(value->name, names_.size());
+    names_.push_back(value->name);
+  }
   for (const runtime::PlanInput &input : forward_->plan().inputs)
-    forwardInputs_.push_back(byName.at(input.name));
+    forwardInputs_.push_back(liveIns.at(input.name));
   for (const passes::Residual &residual : parts_.residuals)
     if (!residual.isDeclared)
       residuals.emplace(residual.name, residuals.size());
   for (const ir::Value *value : parts_.backward.declared(ir::Value::Kind::Cotangent))
     cotangents.emplace(value->name, cotangents.size());
   for (const runtime::PlanInput &input : backward_->plan().inputs) {
-    if (auto residual = residuals.find(input.name); residual != residuals.end())
+    if (auto residual = residuals.find(input.name); residual != residuals.end()) {
       backwardInputs_.push_back({BackwardInput::Kind::Residual, residual->second, {}});
-    else if (auto liveIn = byName.find(input.name); liveIn != byName.end())
+    } else if (auto liveIn = liveIns.find(input.name); liveIn != liveIns.end()) {
       backwardInputs_.push_back({BackwardInput::Kind::LiveIn, liveIn->second, {}});
-    else
+      savedLiveIns_.push_back(liveIn->second);
+    } else {
       backwardInputs_.push_back({BackwardInput::Kind::Cotangent, cotangents.at(input.name),
                                  fixed(parts_.backward.find(input.name)->type.stridesOrContiguous())});
+    }
   }
 }
 
@@ -134,55 +208,93 @@ std::vector<at::Tensor> CompiledSegment::inputsOf(const SegmentRun &run) const {
   return inputs;
 }
 
-void CompiledSegment::run(const SegmentRun &run) const {
-  c10::impl::ExcludeDispatchKeyGuard notRecorded(capture::kCaptureHigh);
-  std::vector<at::Tensor> made = forward_->run(inputsOf(run));
-  // The node outlives this object's owner: what it needs is shared.
-  const auto node = std::make_shared<SegmentNodeBackward>(
-      fmt::format("segment {}", segmentOf(run).number),
-      [executor = backward_, inputs = backwardInputs_](const SegmentNodeBackward::Saved &saved,
-                                                       std::vector<at::Tensor> cotangents) {
-        std::vector<at::Tensor> given;
-        for (const BackwardInput &input : inputs)
-          given.push_back(input.kind == BackwardInput::Kind::Residual ? saved.residuals.at(input.index)
-                          : input.kind == BackwardInput::Kind::LiveIn
-                              ? saved.liveIns.at(input.index)
-                              : withStrides(cotangents.at(input.index), input.strides));
-        return executor->run(given);
-      });
+/// The node outlives the callable: what it needs is shared or copied.
+std::shared_ptr<SegmentNodeBackward> CompiledSegment::makeNode(const SegmentRun &run) const {
+  SegmentNodeBackward::Ways ways;
+  ways.liveIns = savedLiveIns_;
+  ways.keepsValues = std::ranges::any_of(backwardInputs_, [](const BackwardInput &input) {
+    return input.kind != BackwardInput::Kind::Cotangent;
+  });
+  ways.plan = [executor = backward_, inputs = backwardInputs_](const SegmentNodeBackward::Saved &saved,
+                                                               std::vector<at::Tensor> cotangents) {
+    std::vector<at::Tensor> given;
+    for (const BackwardInput &input : inputs)
+      given.push_back(input.kind == BackwardInput::Kind::Residual ? saved.residuals.at(input.index)
+                      : input.kind == BackwardInput::Kind::LiveIn
+                          ? saved.liveIns.at(input.index)
+                          : withStrides(cotangents.at(input.index), input.strides));
+    return executor->run(given);
+  };
+  std::shared_ptr<const capture::GeneratorStates> draws;
+  if (surface_ && !drawsOn_.empty())
+    draws = std::make_shared<const capture::GeneratorStates>(drawsOn_);
+  if (surface_)
+    ways.again = [draws, devices = drawsOn_, graph = surface_, names = names_, positions = withGradient_,
+                  outputs = outputs_](const SegmentNodeBackward::Saved &saved,
+                                      std::vector<at::Tensor> cotangents) {
+      std::vector<bool> isDifferentiable;
+      for (const Output &output : outputs)
+        isDifferentiable.push_back(output.isDifferentiable);
+      const AsBefore generators(draws.get(), devices);
+      return gradientsAgain(*graph, names, positions, isDifferentiable, saved.liveIns, cotangents);
+    };
+  auto node = std::make_shared<SegmentNodeBackward>(fmt::format("segment {}", segmentOf(run).number), ways);
   torch::autograd::edge_list edges;
   for (size_t position : withGradient_)
     edges.push_back(torch::autograd::impl::gradient_edge(run.tensors[liveIns_[position]]));
   node->set_next_edges(std::move(edges));
-  std::unordered_map<const c10::TensorImpl *, at::Tensor> visible;
-  std::unordered_map<const void *, at::Tensor> visibleMemory;
+  return node;
+}
+
+/// A write-back is one copy, whatever the operators were that wrote: versions are put where those leave them.
+std::vector<at::Tensor> CompiledSegment::runForward(const SegmentRun &run) const {
+  std::vector<int64_t> versions;
+  for (const Written &written : written_)
+    versions.push_back(run.tensors[liveIns_[written.liveIn]]._version());
+  std::vector<at::Tensor> made = forward_->run(inputsOf(run));
+  for (size_t i = 0; i < written_.size(); ++i) {
+    c10::VariableVersion version = // a handle on the tensor's own counter
+        torch::autograd::impl::version_counter(run.tensors[liveIns_[written_[i].liveIn]]);
+    version.set_version(versions[i] + written_[i].times);
+  }
+  return made;
+}
+
+void CompiledSegment::run(const SegmentRun &run) const {
+  c10::impl::ExcludeDispatchKeyGuard notRecorded(capture::kCaptureHigh);
+  const std::shared_ptr<SegmentNodeBackward> node = makeNode(run); // first: it notes the generators' states
+  const std::vector<at::Tensor> made = runForward(run);
+  for (ValueId id : liveIns_)
+    node->saveLiveIn(run.tensors[id]);
+  std::vector<at::Tensor> taken;
   for (size_t i = 0; i < outputs_.size(); ++i) {
-    const c10::TensorImpl *plain = made[i].unsafeGetTensorImpl();
     if (outputs_[i].isDifferentiable)
       torch::autograd::set_history(made[i], node);
-    at::Tensor taken = run.take(outputs_[i].value, made[i]);
-    visible.emplace(plain, taken);
-    visibleMemory.emplace(memoryOf(taken), taken);
+    taken.push_back(run.take(outputs_[i].value, made[i]));
   }
-  std::vector<bool> needsLiveIn(liveIns_.size(), false);
-  for (const BackwardInput &input : backwardInputs_)
-    if (input.kind == BackwardInput::Kind::LiveIn)
-      needsLiveIn[input.index] = true;
-  for (size_t i = 0; i < liveIns_.size(); ++i) {
-    const at::Tensor &tensor = run.tensors[liveIns_[i]];
-    visibleMemory.emplace(memoryOf(tensor), tensor);
-    if (needsLiveIn[i])
-      node->saveLiveIn(i, tensor);
+  save(*node, run, made, taken);
+}
+
+/// A residual that is itself a result is saved as such; one that shares memory with something the program
+/// sees is watched.
+void CompiledSegment::save(SegmentNodeBackward &node, const SegmentRun &run,
+                           const std::vector<at::Tensor> &made, const std::vector<at::Tensor> &taken) const {
+  std::unordered_map<const c10::TensorImpl *, size_t> results;
+  std::unordered_map<const void *, at::Tensor> visible;
+  for (size_t i = 0; i < taken.size(); ++i) {
+    results.emplace(made[i].unsafeGetTensorImpl(), i);
+    visible.emplace(memoryOf(taken[i]), taken[i]);
   }
+  for (ValueId id : liveIns_)
+    visible.emplace(memoryOf(run.tensors[id]), run.tensors[id]);
   for (size_t i = outputs_.size(); i < made.size(); ++i) {
-    auto same = visible.find(made[i].unsafeGetTensorImpl());
-    if (same != visible.end()) {
-      node->saveOutput(same->second);
+    if (auto result = results.find(made[i].unsafeGetTensorImpl()); result != results.end()) {
+      node.saveOutput(taken[result->second]);
       continue;
     }
-    node->saveResidual(made[i]);
-    if (auto memory = visibleMemory.find(memoryOf(made[i])); memory != visibleMemory.end())
-      node->watch(i - outputs_.size(), memory->second);
+    node.saveResidual(made[i]);
+    if (auto memory = visible.find(memoryOf(made[i])); memory != visible.end() && memory->first)
+      node.watch(i - outputs_.size(), memory->second);
   }
 }
 

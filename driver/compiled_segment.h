@@ -3,6 +3,7 @@
 #pragma once
 #include "capture/frame.h"
 #include "driver/lowering.h"
+#include "driver/segment_node.h"
 #include "passes/partition.h"
 #include "runtime/execute.h"
 
@@ -29,6 +30,11 @@ private:
     bool isDifferentiable = false;
   };
   std::vector<at::Tensor> inputsOf(const capture::SegmentRun &run) const;
+  std::vector<at::Tensor> runForward(const capture::SegmentRun &run) const;
+  void mapInputs(const ir::Graph &joint);
+  std::shared_ptr<SegmentNodeBackward> makeNode(const capture::SegmentRun &run) const;
+  void save(SegmentNodeBackward &node, const capture::SegmentRun &run, const std::vector<at::Tensor> &made,
+            const std::vector<at::Tensor> &taken) const;
 
   std::vector<capture::ValueId> liveIns_; ///< in order of the graph's declarations
   std::vector<std::string> names_;        ///< of the live-ins
@@ -43,10 +49,18 @@ private:
     std::vector<int64_t> strides; ///< of a cotangent
   };
   std::vector<BackwardInput> backwardInputs_;
+  std::vector<size_t> savedLiveIns_; ///< those that the backward plan reads
+  struct Written {
+    size_t liveIn = 0;
+    uint32_t times = 0; ///< by operators whose schemas say so: each raises its version
+  };
+  std::vector<Written> written_;
+  std::vector<c10::Device> drawsOn_; ///< devices whose generators it draws from; empty: it does not draw
+  std::shared_ptr<const ir::Graph> surface_; ///< as captured, for running it again; null: it must not
 };
 
-/// Why a run cannot be compiled, whatever the compiler can do; empty when it may.
-std::string reasonNotToCompile(const capture::SegmentRun &run);
+/// Why a run cannot go through a plan of its segment; empty when it may.
+std::string reasonAgainst(const capture::SegmentRun &run);
 /// Whether some wanted result requires gradients.
 bool wantsGradients(const capture::SegmentRun &run);
 

@@ -12,7 +12,7 @@ using capture::SegmentRun;
 bool SegmentBook::run(const SegmentRun &run) {
   if (!wantsGradients(run))
     return false;
-  if (const std::string reason = reasonNotToCompile(run); !reason.empty()) {
+  if (const std::string reason = reasonAgainst(run); !reason.empty()) {
     count(reason);
     return false;
   }

@@ -20,8 +20,8 @@ void SegmentNodeBackward::saveOutput(const at::Tensor &tensor) {
   residuals_.push_back({{}, SavedVariable(tensor, /*is_output=*/tensor.grad_fn().get() == this), true});
 }
 
-void SegmentNodeBackward::saveLiveIn(size_t position, const at::Tensor &tensor) {
-  liveIns_.emplace_back(position, SavedVariable(tensor, /*is_output=*/false));
+void SegmentNodeBackward::saveLiveIn(const at::Tensor &tensor) {
+  liveIns_.emplace_back(tensor, /*is_output=*/false);
 }
 
 void SegmentNodeBackward::watch(size_t position, const at::Tensor &visible) {
@@ -30,14 +30,7 @@ void SegmentNodeBackward::watch(size_t position, const at::Tensor &visible) {
 }
 
 void SegmentNodeBackward::checkUsable() const {
-  if (isReleased_)
-    TORCH_CHECK(false, "Trying to backward through the graph a second time (", segment_,
-                "): what its forward kept was freed by the first backward. Give retain_graph=true to it.");
-  if (c10::GradMode::is_enabled())
-    userError(
-        fmt::format("{}: create_graph was asked for, and the backward of a compiled segment has no graph of "
-                    "its own: run the model under Stance::forceEager to differentiate twice",
-                    segment_));
+  TORCH_CHECK(!isReleased_ || !ways_.keepsValues, torch::autograd::ERR_BACKWARD_TWICE);
   for (const Watched &watched : watched_)
     TORCH_CHECK(
         watched.version.current_version() == watched.seen,
@@ -47,26 +40,41 @@ void SegmentNodeBackward::checkUsable() const {
         " instead.");
 }
 
+std::vector<at::Tensor> SegmentNodeBackward::unpackLiveIns() const {
+  TORCH_CHECK(!isReleased_, torch::autograd::ERR_BACKWARD_TWICE);
+  std::vector<at::Tensor> tensors;
+  for (const SavedVariable &variable : liveIns_)
+    tensors.push_back(variable.unpack());
+  return tensors;
+}
+
 SegmentNodeBackward::Saved SegmentNodeBackward::unpack() {
   Saved saved;
   const std::shared_ptr<torch::autograd::Node> self = shared_from_this();
   for (Held &held : residuals_)
     saved.residuals.push_back(held.saved ? held.saved->unpack(self) : held.tensor);
-  for (auto &[position, variable] : liveIns_) {
-    saved.liveIns.resize(std::max(saved.liveIns.size(), position + 1));
-    saved.liveIns[position] = variable.unpack();
-  }
+  saved.liveIns.resize(liveIns_.size());
+  for (size_t position : ways_.liveIns)
+    if (position < liveIns_.size())
+      saved.liveIns[position] = liveIns_[position].unpack();
   return saved;
 }
 
 variable_list SegmentNodeBackward::apply(variable_list &&cotangents) {
-  checkUsable();
-  if (std::none_of(cotangents.begin(), cotangents.end(), [](const at::Tensor &t) { return t.defined(); }))
+  const auto isDefined = [](const at::Tensor &tensor) { return tensor.defined(); };
+  if (std::none_of(cotangents.begin(), cotangents.end(), isDefined))
     return variable_list(num_outputs());
-  for (size_t i = 0; i < cotangents.size(); ++i)
-    if (!cotangents[i].defined())
-      cotangents[i] = input_metadata(static_cast<uint32_t>(i)).zeros_like();
-  return backward_(unpack(), std::move(cotangents));
+  checkUsable();
+  const bool isWhole = std::all_of(cotangents.begin(), cotangents.end(), isDefined);
+  if (isWhole && !c10::GradMode::is_enabled())
+    return ways_.plan(unpack(), std::move(cotangents));
+  if (!ways_.again)
+    userError(fmt::format(
+        "{}: create_graph was asked for, but its operators write to memory from outside and cannot "
+        "run again for a graph of the gradients: compile with compileBackward = false, or run "
+        "the model under Stance::forceEager",
+        segment_));
+  return ways_.again({{}, unpackLiveIns()}, std::move(cotangents));
 }
 
 void SegmentNodeBackward::release_variables() {

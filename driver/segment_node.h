@@ -14,21 +14,31 @@ namespace graphopt::driver {
 /// them; others are held, and where their memory is seen through another tensor, its version is watched.
 class SegmentNodeBackward final : public torch::autograd::Node {
 public:
-  /// Gets residuals, live-ins and cotangents (undefined ones replaced by zeros); gives the gradients of the
+  /// Gets residuals, live-ins and a cotangent for each differentiable result; gives the gradients of the
   /// node's next edges.
   struct Saved {
     std::vector<at::Tensor> residuals, liveIns;
   };
   using Backward =
       std::function<std::vector<at::Tensor>(const Saved &saved, std::vector<at::Tensor> cotangents)>;
+  /// How the node computes.
+  struct Ways {
+    Backward plan;
+    /// The forward once more, through autograd, and gradients from that: for a graph of the gradients
+    /// (create_graph), and where some cotangents are undefined, which makes gradients undefined that zeros
+    /// would not. Null: it draws random numbers or writes, and cannot run again.
+    Backward again;
+    bool keepsValues = true;     ///< the plan reads values of the forward
+    std::vector<size_t> liveIns; ///< those that the plan reads
+  };
 
-  explicit SegmentNodeBackward(std::string segment, Backward backward)
-      : segment_(std::move(segment)), backward_(std::move(backward)) {}
+  SegmentNodeBackward(std::string segment, Ways ways)
+      : segment_(std::move(segment)), ways_(std::move(ways)) {}
 
   void saveResidual(const at::Tensor &tensor);
   /// Of a result that the program holds; its history is this node.
   void saveOutput(const at::Tensor &tensor);
-  void saveLiveIn(size_t position, const at::Tensor &tensor);
+  void saveLiveIn(const at::Tensor &tensor);
   /// The residual at `position` shares memory with `visible`.
   void watch(size_t position, const at::Tensor &visible);
 
@@ -48,12 +58,13 @@ private:
     uint32_t seen;
   };
   void checkUsable() const;
+  std::vector<at::Tensor> unpackLiveIns() const;
   Saved unpack();
 
   const std::string segment_;
-  Backward backward_;
+  const Ways ways_;
   std::vector<Held> residuals_;
-  std::vector<std::pair<size_t, torch::autograd::SavedVariable>> liveIns_;
+  std::vector<torch::autograd::SavedVariable> liveIns_;
   std::vector<Watched> watched_;
   bool isReleased_ = false;
 };

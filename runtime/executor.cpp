@@ -104,7 +104,7 @@ public:
   void operator()(const WritebackStep &step) {
     at::Tensor target = slot(step.target).toTensor();
     at::Tensor source = asTensor(slot(step.source));
-    switchTo(ambient_, false); // the caller's version counters have to see the write
+    switchTo(kNone, false); // the caller's version counters have to see the write
     c10::InferenceMode inference(target.is_inference());
     c10::AutoGradMode grad(false);
     target.copy_(source);

@@ -244,6 +244,7 @@ private:
     at::Tensor target = lookUp(op.operands().at(0)).toTensor();
     const Value *source = op.operands().at(1).value;
     auto copy = copies_.find(source);
+    ambient_.enter(Ambient{}); // above autograd: the caller's version counters have to see the write
     commit(target, copy == copies_.end() ? asTensor(lookUp(*source)) : copy->second);
   }
 

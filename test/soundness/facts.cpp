@@ -13,6 +13,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <regex>
 
 namespace graphopt::soundness {
 namespace {
@@ -25,7 +26,10 @@ at::Tensor denseCopy(const at::Tensor &tensor) {
   return plain.resolve_conj().resolve_neg().contiguous().cpu().clone();
 }
 
-std::string stateText(const at::Tensor &tensor) {
+/// How often autograd's engine added in place while it made a gradient is no fact about a program.
+bool isGradient(const std::string &what) { return what.find("grad") != std::string::npos; }
+
+std::string stateText(const std::string &what, const at::Tensor &tensor) {
   std::string text;
   if (tensor.layout() == at::kStrided)
     text += fmt::format(" strides [{}] offset {}", fmt::join(tensor.strides(), ","), tensor.storage_offset());
@@ -37,7 +41,7 @@ std::string stateText(const at::Tensor &tensor) {
     return text + " inference";
   if (tensor.is_view())
     text += " view";
-  return text + fmt::format(" version {}", tensor._version());
+  return isGradient(what) ? text : text + fmt::format(" version {}", tensor._version());
 }
 
 bool shareMemory(const at::Tensor &a, const at::Tensor &b) {
@@ -95,7 +99,7 @@ Fact factOf(int call, const std::string &what, const at::Tensor &tensor) {
       fmt::format("{} [{}]", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ","));
   if (tensor.layout() != at::kStrided)
     text += " " + fmt::format("layout {}", static_cast<int>(tensor.layout()));
-  text += stateText(tensor);
+  text += stateText(what, tensor);
   return {call, what, text, denseCopy(tensor)};
 }
 
@@ -125,7 +129,10 @@ std::string ambientText() {
 
 std::string describe(const std::exception &error) {
   const auto *torchError = dynamic_cast<const c10::Error *>(&error);
-  const std::string text = torchError ? torchError->what_without_backtrace() : error.what();
+  // Which node saved a tensor is autograd's business: one of many in eager, one for a segment when compiled.
+  static const std::regex node("which is output [0-9]+ of [A-Za-z0-9_:]+");
+  std::string text = torchError ? torchError->what_without_backtrace() : error.what();
+  text = std::regex_replace(text, node, "which some node saved");
   return c10::demangle(typeid(error).name()) + ": " + text.substr(0, text.find('\n'));
 }
 

@@ -127,7 +127,7 @@ TRAP(Order, BreadthFirstOverATree) {
         run.see("y", y);
         run.backward(y);
         for (size_t i = 0; i < leaves.size() && run.gradients(); ++i)
-          run.see("leaf" + std::to_string(i), leaves[i].grad());
+          run.see("grad of leaf " + std::to_string(i), leaves[i].grad());
       },
       30);
 }

@@ -106,7 +106,7 @@ TRAP(Thread, BackwardOnEach) {
           Tensor y = f(x);
           if (y.requires_grad())
             y.backward();
-          return run.gradients() ? x.grad() : y;
+          return run.gradients() ? x.grad().clone() : y; // its version is autograd's business
         });
       },
       3);

@@ -1,0 +1,98 @@
+// One walk over the rows for each question; asked once a segment and set of wanted results.
+#include "driver/segment_shape.h"
+
+#include "capture/thread_probe.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace graphopt::driver {
+namespace {
+
+using capture::RowInfo;
+using capture::Segment;
+using capture::ValueId;
+using Ids = std::unordered_set<ValueId>;
+
+bool runsPlainly(const Segment &segment) {
+  for (size_t row = 0; row < segment.size(); ++row)
+    if (capture::ThreadProbe::inference(segment.rows[row].thread) ||
+        segment.infos[row].keys.excluded_.has_any(c10::autograd_dispatch_keyset))
+      return false;
+  return true;
+}
+
+/// Families of memory that some row writes.
+Ids writtenFamilies(const Segment &segment) {
+  Ids families;
+  for (const RowInfo &info : segment.infos)
+    for (ValueId id : info.written)
+      families.insert(segment.values[id].family);
+  return families;
+}
+
+bool sharesMemory(const Segment &segment, const std::vector<ValueId> &wanted) {
+  Ids families;
+  return std::ranges::any_of(wanted,
+                             [&](ValueId id) { return !families.insert(segment.values[id].family).second; });
+}
+
+/// Whether a wanted result with gradients is computed from another: whoever asks for gradients of the one, or
+/// puts a hook on it, has to be on the other's way.
+bool hasInnerResult(const Segment &segment, const std::vector<ValueId> &wanted) {
+  Ids ends, later;
+  for (ValueId id : wanted)
+    if (segment.values[id].metadata.requiresGrad)
+      ends.insert(id);
+  for (const RowInfo &info : segment.infos) {
+    const bool isLater = std::ranges::any_of(info.operands, [&](const capture::ValueIds &ids) {
+      return std::ranges::any_of(ids, [&](ValueId id) { return ends.contains(id) || later.contains(id); });
+    });
+    if (!isLater)
+      continue;
+    for (ValueId id : info.results)
+      if (ends.contains(id))
+        return true;
+    later.insert(info.results.begin(), info.results.end());
+    later.insert(info.written.begin(), info.written.end());
+  }
+  return false;
+}
+
+} // namespace
+
+uint32_t timesWritten(const Segment &segment, ValueId liveIn) {
+  uint32_t times = 0;
+  for (const RowInfo &info : segment.infos)
+    for (size_t i = 0; i < info.operands.size(); ++i)
+      if (info.facts->arguments[i].isWritten)
+        for (ValueId id : info.operands[i])
+          times += id != 0 && segment.values[id].family == segment.values[liveIn].family;
+  return times;
+}
+
+std::vector<ValueId> wantedResults(const capture::SegmentRun &run) {
+  std::vector<ValueId> ids;
+  for (size_t id = 1; id < run.wanted.size(); ++id)
+    if (run.wanted[id] && !run.node->segment.values[id].isLiveIn)
+      ids.push_back(static_cast<ValueId>(id));
+  return ids;
+}
+
+std::string reasonForAutograd(const Segment &segment, const std::vector<ValueId> &wanted) {
+  const Ids written = writtenFamilies(segment);
+  if (!runsPlainly(segment))
+    return "some of it runs in inference mode or below autograd";
+  if (std::ranges::any_of(wanted,
+                          [&](ValueId id) { return segment.values[segment.values[id].family].isLiveIn; }))
+    return "a view of memory from outside leaves it";
+  if (std::ranges::any_of(wanted, [&](ValueId id) { return written.contains(segment.values[id].family); }))
+    return "a result that was written leaves it, and shows how often";
+  if (sharesMemory(segment, wanted))
+    return "two tensors that share memory leave it";
+  if (hasInnerResult(segment, wanted))
+    return "a result with gradients leaves it that another one is computed from";
+  return "";
+}
+
+} // namespace graphopt::driver
