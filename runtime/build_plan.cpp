@@ -3,6 +3,7 @@
 #include "runtime/execute.h"
 
 #include "graphopt/error.h"
+#include "ir/op_table.h"
 #include "runtime/ambient.h"
 #include "runtime/call.h"
 #include "runtime/plan_io.h"
@@ -203,11 +204,58 @@ private:
       step.results.push_back(returned ? plan_.slots++ : newSlot(result));
     std::vector<int> results = step.results;
     plan_.steps.emplace_back(std::move(step));
-    if (call.copyResult)
-      results = {addClone(results.at(0), "contiguous")};
-    if (call.copyResult)
+    if (ir::findPrim(op.name) && !liesAsTyped(op, call)) {
+      results = {addLayout(results.at(0), op.result()->type)};
       slots_[op.result()] = results.at(0);
+    }
     return results;
+  }
+
+  /// Whether a prim's reference leaves a tensor of its own with the strides that the text says.
+  static bool liesAsTyped(const Op &op, const Call &call) {
+    bool isContiguous = !op.result()->type.strides;
+    op.forEachValue([&](const Operand &operand) { isContiguous &= !operand.value->type.strides; });
+    return isContiguous && !call.copyResult;
+  }
+
+  /// A copy laid out as the type says. Expanded dims stay as the reference made them.
+  int addLayout(int slot, const ir::Type &type) {
+    if (!type.strides)
+      return addClone(slot, "contiguous");
+    for (size_t i = 0; i < type.rank(); ++i)
+      if ((*type.strides)[i] == ir::Dim(0) && type.sizes[i] != ir::Dim(1))
+        return slot;
+    CallStep empty;
+    empty.op = "aten.empty_strided";
+    empty.ambient = stateIndex(Ambient{});
+    const std::string device = toString(type.device.value_or(graph_.device));
+    for (const Attr &attr :
+         {dimList(type.sizes), dimList(*type.strides), Attr::word(std::string(ir::dtypeName(type.dtype))),
+          Attr(), Attr::word(device), Attr()})
+      empty.arguments.push_back(literalArgument(attr));
+    empty.results = {plan_.slots++};
+    plan_.steps.emplace_back(empty);
+    CallStep copy;
+    copy.op = "aten.copy_";
+    copy.ambient = empty.ambient;
+    copy.arguments = {{PlanArgument::Kind::Tensor, {}, "", {empty.results[0]}},
+                      {PlanArgument::Kind::Tensor, {}, "", {slot}},
+                      literalArgument(Attr::boolean(false))};
+    plan_.steps.emplace_back(copy);
+    return empty.results[0];
+  }
+
+  static PlanArgument literalArgument(const Attr &attr) {
+    PlanArgument argument;
+    argument.scalar = toScalarData(attr, "the layout of a prim");
+    return argument;
+  }
+
+  static Attr dimList(const std::vector<ir::Dim> &dims) {
+    std::vector<Attr> items;
+    for (const ir::Dim &dim : dims)
+      items.push_back(Attr::integer(dim));
+    return Attr::list(std::move(items));
   }
 
   int addClone(int slot, const std::string &format) {
