@@ -1,3 +1,4 @@
+// Units run through the interpreter: the same operators, states and attributes as the graph they come from.
 #include "driver/lowering.h"
 
 #include "runtime/catalog.h"

@@ -1,3 +1,5 @@
+// A segment is compiled once for each set of results that leave it; what cannot be is remembered with its
+// reason.
 #include "driver/segment_book.h"
 
 #include "driver/log.h"

@@ -1,3 +1,4 @@
+// Messages are those of autograd where it has one for the case.
 #include "driver/segment_node.h"
 
 #include <ATen/core/grad_mode.h>

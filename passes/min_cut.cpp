@@ -1,3 +1,4 @@
+// Dinic's algorithm: shortest augmenting paths, level by level.
 #include "passes/min_cut.h"
 
 #include <algorithm>

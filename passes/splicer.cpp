@@ -1,3 +1,4 @@
+// A piece's operators keep their order; its constants are declared once in the target.
 #include "passes/splicer.h"
 
 namespace graphopt::passes {

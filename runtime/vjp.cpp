@@ -1,3 +1,4 @@
+// The thread's state is set by hand: these run in the middle of operators below autograd.
 #include "runtime/vjp.h"
 
 #include "runtime/ambient.h"

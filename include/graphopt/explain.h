@@ -100,9 +100,9 @@ struct Explanation {
   std::vector<std::string> overLimits = {};     ///< why calls ran eagerly, the last ones
   std::vector<std::string> dynamic = {};        ///< sizes and integers that were seen to change
   std::vector<std::string> unknownShapes = {}; ///< operators whose results' sizes have no rule: recorded anew
-  std::vector<std::string> verifyFindings = {}; ///< differences, and what was not verified: the last ones
-  size_t compiledSegments = 0;  ///< with gradients: forward and backward plans made
-  uint64_t compiledRuns = 0;    ///< of such plans
+  std::vector<std::string> verifyFindings = {};     ///< differences, and what was not verified: the last ones
+  size_t compiledSegments = 0;                      ///< with gradients: forward and backward plans made
+  uint64_t compiledRuns = 0;                        ///< of such plans
   std::map<std::string, uint64_t> notCompiled = {}; ///< why others went through autograd's nodes, with counts
   std::vector<std::string> auditDifferences = {};
   std::vector<VariantInfo> variants = {};

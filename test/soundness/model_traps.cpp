@@ -185,6 +185,7 @@ TRAP(Model, ManyOperators) {
 }
 
 TRAP(Model, GradientPenalty) {
+  run.addsInAutogradsOrder();
   auto net = std::make_shared<Perceptron>();
   run.watch(net);
   auto f = run.compile(net);

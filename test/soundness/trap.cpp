@@ -59,6 +59,7 @@ const std::vector<Mode> &modes() {
       {"disabled", {.disable = true}, /*replays=*/false},
       {"shadow", {.strict = true}, /*replays=*/true},
       {"dynamic", {.dynamic = Dynamic::always, .strict = true}, /*replays=*/true},
+      {"nodes", {.strict = true, .compileBackward = false}, /*replays=*/true},
   };
   return all;
 }
@@ -78,7 +79,8 @@ const char *nameOf(Variant variant) {
 }
 
 Trial::Trial(const Mode *mode, Variant variant)
-    : mode_(mode), variant_(variant), generator_(at::detail::createCPUGenerator(kSeed)) {}
+    : mode_(mode), variant_(variant), options_(mode ? mode->options : CompileOptions()),
+      generator_(at::detail::createCPUGenerator(kSeed)) {}
 
 Tensor Trial::randn(at::IntArrayRef sizes) {
   const Tensor values = at::randn(sizes, generator_, at::TensorOptions().device(at::kCPU));

@@ -167,6 +167,9 @@ public:
   void expectSteady() { steady_ = true; }
   /// Errors are what the trap is about. Others say that the trap is wrong, and fail it.
   void mayThrow() { mayThrow_ = true; }
+  /// Gradients by autograd's own nodes: what is compiled after this adds them in another order, which
+  /// docs/soundness.md says.
+  void addsInAutogradsOrder() { options_.compileBackward = false; }
   /// The program reads memory through pointers, or makes an error that another device does not survive.
   void needsHost() const {
     if (!trapDevice().is_cpu())
@@ -190,7 +193,7 @@ private:
     uint64_t failures = 0, matched = 0, news = 0, unverified = 0;
   };
 
-  const CompileOptions *options() const { return mode_ ? &mode_->options : nullptr; }
+  const CompileOptions *options() const { return mode_ ? &options_ : nullptr; }
   template <class S> S enlist(S subject) {
     explains_.push_back([subject] { return subject.explain(); });
     return subject;
@@ -201,6 +204,7 @@ private:
 
   const Mode *mode_;
   Variant variant_;
+  CompileOptions options_;
   at::Generator generator_;
   int call_ = 0;
   std::vector<Fact> facts_;
