@@ -158,7 +158,8 @@ CompiledSegment::CompiledSegment(const SegmentRun &run, Lowering &lowering) {
   if (mayRunAgain)
     surface_ = std::make_shared<const ir::Graph>(graph.clone());
   passes::runPipeline(graph, passes::parsePipeline("lower{joint=on},cse,dce"), options);
-  parts_ = passes::partition(graph, options.catalog);
+  // Until kernels fuse what runs again into the backward, running again costs more than keeping.
+  parts_ = passes::partition(graph, options.catalog, {.recompute = false});
   forward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(parts_.forward));
   backward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(parts_.backward));
   for (size_t i = 0; i < wanted.size(); ++i)

@@ -14,10 +14,13 @@ using capture::Segment;
 using capture::ValueId;
 using Ids = std::unordered_set<ValueId>;
 
+/// Factories are left out: LibTorch's C++ functions call them below autograd, which changes nothing.
 bool runsPlainly(const Segment &segment) {
   for (size_t row = 0; row < segment.size(); ++row)
-    if (capture::ThreadProbe::inference(segment.rows[row].thread) ||
-        segment.infos[row].keys.excluded_.has_any(c10::autograd_dispatch_keyset))
+    if (segment.rows[row].isFactory)
+      continue;
+    else if (capture::ThreadProbe::inference(segment.rows[row].thread) ||
+             segment.infos[row].keys.excluded_.has_any(c10::autograd_dispatch_keyset))
       return false;
   return true;
 }

@@ -51,6 +51,9 @@ public:
       : joint_(joint), catalog_(catalog), options_(options), outputs_(outputsOf(joint).size()) {}
 
   Partitioned run() {
+    for (const auto &op : joint_.body())
+      if (op->kind == Op::Kind::Writeback)
+        written_.insert(op->operands()[0].value);
     splitOps();
     choose();
     Partitioned result;
@@ -169,14 +172,18 @@ private:
     auto add = [&](const Value *value) {
       if (!kept_.contains(value))
         return;
-      Residual residual{
-          value->name,        value->type, bytesOf(value->type), "", std::string(toString(value->kind)),
-          value->isDeclared()};
+      Residual residual{value->name,
+                        value->type,
+                        bytesOf(value->type),
+                        "",
+                        std::string(toString(value->kind)),
+                        value->isDeclared() && !written_.contains(value)};
       residual.type.grad = false;
+      if (!residual.isDeclared)
+        result.bytes += residual.bytes;
       if (value->isResult()) {
         residual.scope = joint_.states[value->def->state].scope;
         residual.source = value->def->kind == Op::Kind::Call ? value->def->name : "update";
-        result.bytes += residual.bytes;
       }
       result.residuals.push_back(std::move(residual));
     };
@@ -189,6 +196,22 @@ private:
 
   // ---- the two graphs
 
+  /// A declared value that the forward writes is kept as it was before.
+  static Value *kept(ir::Graph &forward, Value *value) {
+    if (!value->isDeclared())
+      return value;
+    for (const auto &op : forward.body())
+      if (op->kind == Op::Kind::Writeback) {
+        ir::Type type = value->type;
+        type.grad = false;
+        return forward
+            .insertBefore(op.get(), Op::Kind::Call, "aten.clone", {ir::Operand::of(value)}, {},
+                          {{value->name, type}})
+            ->result();
+      }
+    return value;
+  }
+
   ir::Graph makeForward(const Partitioned &result) const {
     ir::Graph forward = joint_.clone();
     forward.name = joint_.name + ".fwd";
@@ -197,7 +220,7 @@ private:
     operands.resize(outputs_);
     for (const Residual &residual : result.residuals)
       if (!residual.isDeclared)
-        operands.push_back(ir::Operand::of(forward.find(residual.name)));
+        operands.push_back(ir::Operand::of(kept(forward, forward.find(residual.name))));
     forward.returnOp()->setOperands(std::move(operands));
     PassContext context;
     context.catalog = catalog_;
@@ -272,7 +295,7 @@ private:
   std::unordered_set<const Op *> late_;  // follow the cotangents
   std::unordered_set<const Op *> again_; // run a second time
   std::vector<const Value *> needed_;    // forward values that late operators read, in order
-  ValueSet seen_, kept_;
+  ValueSet seen_, kept_, written_;       // the last: declared values with a write-back
   std::unordered_map<const Value *, size_t> nodes_;
   size_t recomputed_ = 0;
 };

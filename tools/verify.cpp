@@ -4,11 +4,15 @@
 #include "tools/files.h"
 #include "tools/session.h"
 
+#include "driver/shadow.h"
 #include "ir/effects.h"
 #include "runtime/catalog.h"
 #include "runtime/compare.h"
 
+#include <ATen/ops/pow.h>
+#include <ATen/ops/sum.h>
 #include <graphopt/error.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <fmt/format.h>
 
@@ -23,6 +27,7 @@ struct VerifyOptions {
   ModelFlags model;
   PassFlags passes;
   std::string tolerance = "exact", output = "-";
+  bool train = false;
 };
 
 /// Rows of the report, and whether all of them passed.
@@ -113,6 +118,13 @@ std::vector<at::Tensor> oracleResults(const Session &session) {
   }
 }
 
+std::vector<at::Tensor> tensorsOfState(const Instance &instance) {
+  std::vector<at::Tensor> tensors;
+  for (const capture::NamedTensor &named : instance.state())
+    tensors.push_back(named.tensor.detach());
+  return tensors;
+}
+
 void compareAll(Report &report, const std::string &name, const std::vector<at::Tensor> &eager,
                 const std::vector<at::Tensor> &actual, const std::vector<at::Tensor> &oracle, bool always) {
   if (eager.size() != actual.size())
@@ -132,7 +144,77 @@ void compareState(Report &report, const Instance &eager, const Session &session)
     report.compare(want[i].name, want[i].tensor, got[i].tensor, {}, session.wrote(got[i].tensor));
 }
 
+// ---- training
+
+/// The gradients of parameters and floating arguments for a sum of squares of the results.
+std::vector<at::Tensor> gradientsOf(const std::vector<at::Tensor> &results,
+                                    const std::vector<at::Tensor> &leaves) {
+  std::vector<at::Tensor> roots;
+  for (const at::Tensor &result : results)
+    if (result.defined() && result.requires_grad())
+      roots.push_back(result.pow(2).sum());
+  if (roots.empty())
+    return std::vector<at::Tensor>(leaves.size());
+  return torch::autograd::grad(roots, leaves, {}, std::nullopt, /*create_graph=*/false,
+                               /*allow_unused=*/true);
+}
+
+std::vector<at::Tensor> leavesOf(Instance &instance, std::vector<std::string> &names) {
+  std::vector<at::Tensor> leaves;
+  names.clear();
+  auto add = [&](const std::string &name, const at::Tensor &tensor) {
+    if (tensor.defined() && tensor.is_floating_point() && tensor.is_leaf()) {
+      leaves.push_back(tensor.requires_grad_());
+      names.push_back("d." + name);
+    }
+  };
+  for (size_t i = 0; i < instance.args.size(); ++i)
+    if (instance.args[i].isTensor())
+      add(fmt::format("arg{}", i), instance.args[i].toTensor());
+  for (const capture::NamedTensor &named : instance.state())
+    if (named.isParameter)
+      add(named.name, named.tensor);
+  return leaves;
+}
+
+/// Training calls in shadow mode, through compiled segments, beside the same calls run eagerly.
+int runVerifyTrain(const VerifyOptions &options) {
+  const c10::AutoGradMode grad(true);
+  constexpr int kCalls = 4; // the first records, the second is verified, the others are compiled
+  Report report(false);
+  Instance eager = options.model.make(), compiled = options.model.make();
+  std::vector<std::string> names;
+  const std::vector<at::Tensor> eagerLeaves = leavesOf(eager, names), leaves = leavesOf(compiled, names);
+  driver::Shadow shadow({}, compiled.program->name());
+  std::vector<at::Tensor> want, got;
+  for (int call = 0; call < kCalls; ++call) {
+    const std::vector<at::Tensor> wantResults = tensorsOf(eager.call(options.model.seed()));
+    seedGenerators(options.model.seed());
+    c10::IValue result;
+    shadow.call(
+        *compiled.program, [&] { result = compiled.program->call(compiled.args); },
+        [&] { return compiled.args; });
+    const std::vector<at::Tensor> gotResults = tensorsOf(result);
+    want = gradientsOf(wantResults, eagerLeaves);
+    got = gradientsOf(gotResults, leaves);
+    if (call + 1 == kCalls)
+      compareAll(report, "out", wantResults, gotResults, {}, true);
+  }
+  for (size_t i = 0; i < want.size(); ++i)
+    report.compare(names[i], want[i], got[i], {}, true);
+  compareAll(report, "state", tensorsOfState(eager), tensorsOfState(compiled), {}, false);
+  Explanation explanation;
+  shadow.explain(explanation);
+  for (const auto &[reason, count] : explanation.notCompiled)
+    fmt::print(stderr, "graphopt: note: through autograd's nodes: {} ({} times)\n", reason, count);
+  writeText(options.output, report.finish(fmt::format("{} gradients ({} compiled runs)", want.size(),
+                                                      explanation.compiledRuns)));
+  return report.passed() ? 0 : 1;
+}
+
 int runVerify(const VerifyOptions &options) {
+  if (options.train)
+    return runVerifyTrain(options);
   const GradScope grad(options.model);
   const uint64_t seed = options.model.seed();
   Report report(options.tolerance == "bars");
@@ -159,6 +241,10 @@ int runVerify(const VerifyOptions &options) {
 Run verifyCommand(CLI::App &app) {
   auto options = std::make_shared<VerifyOptions>();
   options->model.add(app);
+  app.add_flag(
+      "--gradients", options->train,
+      "training calls in shadow mode through compiled backwards: results, gradients of the sum of their "
+      "squares, and state");
   app.add_option("--tolerance", options->tolerance,
                  "exact: bit for bit (the default); bars: results against an fp64 run, no further off than "
                  "1.25 times "

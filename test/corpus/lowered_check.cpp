@@ -6,6 +6,7 @@
 #include "driver/lowering.h"
 #include "ir/print.h"
 #include "passes/manager.h"
+#include "passes/partition.h"
 #include "runtime/catalog.h"
 #include "runtime/interpret.h"
 
@@ -72,6 +73,9 @@ private:
     lower();
     runEagerly();
     compareWithGraph();
+    if (!eager_.gradients.empty() && options_.coreTolerance == 0 &&
+        outcome_.verdict == Outcome::Verdict::Equal)
+      compareParts();
   }
 
   Instance makeInstance() const {
@@ -278,6 +282,24 @@ private:
         if (tensor.size(d) == 1)
           tensor = tensor.select(d, 0).unsqueeze(d);
     return tensors;
+  }
+
+  /// The joint graph cut in two, with values that run again: gradients as eager's as well.
+  void compareParts() {
+    step_ = "partition";
+    const passes::Partitioned parts = passes::partition(*graph_, &runtime::dispatcherCatalog());
+    Instance instance = makeInstance();
+    Environment environment = environmentFor(instance);
+    seedAll(options_.seed);
+    const std::vector<Tensor> made = runtime::interpret(parts.forward, environment);
+    size_t next = parts.outputs.size();
+    for (const passes::Residual &residual : parts.residuals)
+      if (!residual.isDeclared)
+        environment[residual.name] = made.at(next++);
+    const std::vector<Tensor> gradients = runtime::interpret(parts.backward, environment);
+    std::string d = differenceIn("gradient", plain(eager_.gradients), plain(gradients), options_.shapeOnly);
+    if (!d.empty())
+      fail(Outcome::Verdict::Wrong, d);
   }
 
   const Factory &make_;
