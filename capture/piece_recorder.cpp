@@ -7,6 +7,7 @@
 #include "capture/tensor_access.h"
 #include "capture/tensor_type.h"
 #include "capture/to_attr.h"
+#include "ir/op_table.h"
 
 #include <fmt/format.h>
 
@@ -156,7 +157,9 @@ ir::Graph PieceRecorder::finishBackward(const std::vector<at::Tensor> &gradients
 void PieceRecorder::checkMayBeTaken(const OperatorFacts &facts, const torch::jit::Stack &stack) const {
   if (!facts.name.starts_with("aten."))
     throw Opaque(fmt::format("it calls {}, which is no operator of LibTorch's own", facts.name));
-  if (facts.readsData || facts.sizesFromData)
+  const ir::AtenRow *row = ir::findAten(facts.name);
+  const bool readsByTable = row && (row->effects & ir::kHostRead) && row->when.empty(); // _unique has no tag
+  if (facts.readsData || facts.sizesFromData || readsByTable)
     throw Opaque(fmt::format("{} decides by the data", facts.name));
   if (facts.hasPlainResult && !hasNumbersOfSizes(facts.base))
     throw Opaque(fmt::format("{} gives the host numbers", facts.name));

@@ -51,6 +51,13 @@ at::Tensor withStrides(const at::Tensor &tensor, const std::vector<int64_t> &str
   return at::empty_strided(tensor.sizes(), strides, tensor.options()).copy_(tensor);
 }
 
+void setVersion(const at::Tensor &tensor, int64_t version) {
+  c10::VariableVersion counter =
+      torch::autograd::impl::version_counter(tensor); // a handle on the tensor's own
+  if (counter.current_version() != version)
+    counter.set_version(version);
+}
+
 /// Whether the declared value at `position` has a write-back.
 bool isWrittenBack(const ir::Graph &graph, size_t position) {
   const ir::Value *value = graph.declarations()[position];
@@ -135,7 +142,7 @@ std::string reasonAgainst(const SegmentRun &run) {
   return run.node->isDerived ? "sizes differ from the recorded ones" : "";
 }
 
-CompiledSegment::CompiledSegment(const SegmentRun &run, Lowering &lowering) {
+CompiledSegment::CompiledSegment(const SegmentRun &run, const ResultVersions &versions, Lowering &lowering) {
   const Segment &segment = segmentOf(run);
   const std::vector<ValueId> wanted = wantedResults(run);
   if (std::string reason = reasonForAutograd(segment, wanted); !reason.empty())
@@ -163,7 +170,8 @@ CompiledSegment::CompiledSegment(const SegmentRun &run, Lowering &lowering) {
   forward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(parts_.forward));
   backward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(parts_.backward));
   for (size_t i = 0; i < wanted.size(); ++i)
-    outputs_.push_back({wanted[i], parts_.outputs.at(i)});
+    outputs_.push_back(
+        {wanted[i], parts_.outputs.at(i), versions.contains(wanted[i]) ? versions.at(wanted[i]) : 0});
   if (!mayRunAgain && std::ranges::count_if(outputs_, &Output::isDifferentiable) > 1)
     userError("several results with gradients leave it, and it draws random numbers or writes: with a "
               "cotangent for "
@@ -254,9 +262,7 @@ std::vector<at::Tensor> CompiledSegment::runForward(const SegmentRun &run) const
     versions.push_back(run.tensors[liveIns_[written.liveIn]]._version());
   std::vector<at::Tensor> made = forward_->run(inputsOf(run));
   for (size_t i = 0; i < written_.size(); ++i) {
-    c10::VariableVersion version = // a handle on the tensor's own counter
-        torch::autograd::impl::version_counter(run.tensors[liveIns_[written_[i].liveIn]]);
-    version.set_version(versions[i] + written_[i].times);
+    setVersion(run.tensors[liveIns_[written_[i].liveIn]], versions[i] + written_[i].times);
   }
   return made;
 }
@@ -271,6 +277,7 @@ void CompiledSegment::run(const SegmentRun &run) const {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (outputs_[i].isDifferentiable)
       torch::autograd::set_history(made[i], node);
+    setVersion(made[i], outputs_[i].version);
     taken.push_back(run.take(outputs_[i].value, made[i]));
   }
   save(*node, run, made, taken);

@@ -7,17 +7,21 @@
 #include "passes/partition.h"
 #include "runtime/execute.h"
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace graphopt::driver {
 
+/// By result: the version that it is left with.
+using ResultVersions = std::map<capture::ValueId, int64_t>;
+
 class CompiledSegment {
 public:
   /// Compiles the rows of `run` for the results that are wanted in it. Throws a user error that says what is
   /// in the way: then the rows run one by one, through autograd's own nodes.
-  CompiledSegment(const capture::SegmentRun &run, Lowering &lowering);
+  CompiledSegment(const capture::SegmentRun &run, const ResultVersions &versions, Lowering &lowering);
 
   /// As the rows would have run; results that require gradients have the node as their history.
   void run(const capture::SegmentRun &run) const;
@@ -28,6 +32,7 @@ private:
   struct Output {
     capture::ValueId value = 0;
     bool isDifferentiable = false;
+    int64_t version = 0;
   };
   std::vector<at::Tensor> inputsOf(const capture::SegmentRun &run) const;
   std::vector<at::Tensor> runForward(const capture::SegmentRun &run) const;

@@ -2,10 +2,12 @@
 // reason.
 #include "driver/segment_book.h"
 
+#include "capture/replay_rows.h"
 #include "driver/log.h"
 
 #include <fmt/format.h>
 #include <graphopt/error.h>
+#include <torch/csrc/autograd/variable.h>
 
 namespace graphopt::driver {
 
@@ -19,6 +21,10 @@ bool SegmentBook::run(const SegmentRun &run) {
     return false;
   }
   const Entry entry = find(run);
+  if (!entry.versions) {
+    observe(run);
+    return true;
+  }
   if (!entry.segment) {
     count(entry.reason);
     return false;
@@ -36,25 +42,43 @@ void SegmentBook::count(const std::string &reason) {
     ++facts_.reasons[reason];
 }
 
+/// An entry that was observed is compiled.
 SegmentBook::Entry SegmentBook::find(const SegmentRun &run) {
   std::lock_guard lock(mutex_);
   Entry &entry = entries_[{run.node.get(), run.wanted}];
   if (entry.node.lock() != run.node)
-    entry = compile(run);
+    entry = Entry{run.node, std::nullopt, nullptr, ""};
+  if (entry.versions && !entry.segment && entry.reason.empty())
+    compile(run, entry);
   return entry;
 }
 
-SegmentBook::Entry SegmentBook::compile(const SegmentRun &run) {
-  Entry entry{run.node, nullptr, ""};
+/// Runs the rows, and notes the versions that results are left with: operators made of others write inside.
+void SegmentBook::observe(const SegmentRun &run) {
+  std::vector<std::pair<capture::ValueId, c10::VariableVersion>> seen;
+  const std::function<at::Tensor(capture::ValueId, at::Tensor)> take = [&](capture::ValueId id,
+                                                                           at::Tensor tensor) {
+    if (!tensor.is_inference())
+      seen.emplace_back(id, torch::autograd::impl::version_counter(tensor));
+    return run.take(id, std::move(tensor));
+  };
+  capture::replayRows({run.node, run.rows, run.tensors, run.scalars, run.wanted, take});
+  ResultVersions versions;
+  for (const auto &[id, version] : seen)
+    versions[id] = version.current_version();
+  std::lock_guard lock(mutex_);
+  entries_[{run.node.get(), run.wanted}].versions = std::move(versions);
+}
+
+void SegmentBook::compile(const SegmentRun &run, Entry &entry) {
   try {
-    entry.segment = std::make_shared<const CompiledSegment>(run, lowering_);
+    entry.segment = std::make_shared<const CompiledSegment>(run, *entry.versions, lowering_);
     ++facts_.compiled;
   } catch (const std::exception &error) {
     const std::string what = error.what();
     entry.reason = fmt::format("segment {}: {}", run.node->segment.number, what.substr(0, what.find('\n')));
     log(Channel::shadow, "not compiled: " + entry.reason);
   }
-  return entry;
 }
 
 SegmentBookFacts SegmentBook::facts() const {

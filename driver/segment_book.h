@@ -27,12 +27,14 @@ public:
 private:
   struct Entry {
     std::weak_ptr<capture::SegmentNode> node;       ///< an address may come back
+    std::optional<ResultVersions> versions;         ///< seen in a run through autograd
     std::shared_ptr<const CompiledSegment> segment; ///< null: it cannot be compiled
     std::string reason;
   };
   using Key = std::pair<const capture::SegmentNode *, std::vector<uint8_t>>;
   Entry find(const capture::SegmentRun &run);
-  Entry compile(const capture::SegmentRun &run);
+  void observe(const capture::SegmentRun &run);
+  void compile(const capture::SegmentRun &run, Entry &entry);
   void count(const std::string &reason);
 
   mutable std::mutex mutex_; // guards all below

@@ -196,6 +196,14 @@ private:
 
   // ---- the two graphs
 
+  /// Whatever they do: an opaque operator in the backward may read data, which keeps it from being dead code.
+  void eraseLate(ir::Graph &forward) const {
+    const std::vector<Op *> copies = forward.body().ops(), own = joint_.body().ops(); // one for one
+    for (size_t i = own.size(); i-- > 0;)
+      if (late_.contains(own[i]))
+        forward.erase(copies[i]);
+  }
+
   /// A declared value that the forward writes is kept as it was before.
   static Value *kept(ir::Graph &forward, Value *value) {
     if (!value->isDeclared())
@@ -218,6 +226,8 @@ private:
     std::erase_if(forward.settings, [](const ir::NamedAttr &setting) { return setting.name == "outputs"; });
     std::vector<ir::Operand> operands = forward.returnOp()->operands();
     operands.resize(outputs_);
+    forward.returnOp()->setOperands(operands);
+    eraseLate(forward);
     for (const Residual &residual : result.residuals)
       if (!residual.isDeclared)
         operands.push_back(ir::Operand::of(kept(forward, forward.find(residual.name))));
