@@ -1,5 +1,5 @@
-// Random programs through lowering: forward and backward as one graph, against eager with its autograd, bit for
-// bit. A failure prints its seed; GRAPHOPT_SEED=N runs that one alone, GRAPHOPT_GRAPHS=N so many.
+// Random programs through lowering: forward and backward as one graph, against eager with its autograd, bit
+// for bit. A failure prints its seed; GRAPHOPT_SEED=N runs that one alone, GRAPHOPT_GRAPHS=N so many.
 #include "test/corpus/lowered_check.h"
 
 #include <ATen/Parallel.h>
@@ -111,7 +111,8 @@ private:
 
   Tensor product() {
     const Tensor x = any(), y = any();
-    return pick(2) == 0 ? torch::matmul(torch::matmul(x, y.t()), y) : torch::einsum("ij,kj,kl->il", {x, y, y});
+    return pick(2) == 0 ? torch::matmul(torch::matmul(x, y.t()), y)
+                        : torch::einsum("ij,kj,kl->il", {x, y, y});
   }
 
   Tensor moved() {
@@ -198,7 +199,8 @@ uint64_t environmentNumber(const char *name, uint64_t otherwise) {
 
 TEST(RandomPrograms, haveEagersGradients) {
   at::set_num_threads(1);
-  const uint64_t only = environmentNumber("GRAPHOPT_SEED", 0), count = environmentNumber("GRAPHOPT_GRAPHS", 2000);
+  const uint64_t only = environmentNumber("GRAPHOPT_SEED", 0),
+                 count = environmentNumber("GRAPHOPT_GRAPHS", 2000);
   size_t refused = 0;
   for (uint64_t seed = only ? only : 1; seed <= (only ? only : count); ++seed) {
     const auto outcome = graphopt::corpus::checkLowered([&] { return instanceOf(seed); },

@@ -13,7 +13,6 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <regex>
 
 namespace graphopt::soundness {
 namespace {
@@ -127,12 +126,25 @@ std::string ambientText() {
       keys.excluded_.raw_repr());
 }
 
+namespace {
+
+/// Which node saved a tensor is autograd's business: one of many in eager, one for a segment when compiled.
+std::string withoutNode(std::string text) {
+  const std::string head = "which is output ", what = "which some node saved";
+  for (size_t at = text.find(head); at != text.npos; at = text.find(head, at)) {
+    const size_t of = text.find(" of ", at);
+    if (of == text.npos)
+      break;
+    text.replace(at, text.find_first_of(", ", of + 4) - at, what);
+  }
+  return text;
+}
+
+} // namespace
+
 std::string describe(const std::exception &error) {
   const auto *torchError = dynamic_cast<const c10::Error *>(&error);
-  // Which node saved a tensor is autograd's business: one of many in eager, one for a segment when compiled.
-  static const std::regex node("which is output [0-9]+ of [A-Za-z0-9_:]+");
-  std::string text = torchError ? torchError->what_without_backtrace() : error.what();
-  text = std::regex_replace(text, node, "which some node saved");
+  const std::string text = withoutNode(torchError ? torchError->what_without_backtrace() : error.what());
   return c10::demangle(typeid(error).name()) + ": " + text.substr(0, text.find('\n'));
 }
 
