@@ -106,7 +106,9 @@ private:
     const Operand &operand = op_.operands()[i];
     bool isList = operand.kind == Operand::Kind::List;
     bool isNone = operand.kind == Operand::Kind::None;
-    if (isNone && !arg.optional)
+    // LibTorch's own formulas leave out tensors that the schema asks for: an attention's bias.
+    const bool mayBeMissing = arg.optional || (v_.graph.stage != Stage::Captured && arg.role == Role::Tensor);
+    if (isNone && !mayBeMissing)
       v_.error(op_, operand, "operand #{} '{}' is none, expected {}", i, arg.name, arg.type);
     else if (!isNone && isList != (arg.role == Role::TensorList))
       v_.error(op_, operand, "operand #{} '{}' is a {}, expected {}", i, arg.name, isList ? "list" : "value",
