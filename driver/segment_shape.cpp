@@ -84,6 +84,10 @@ std::vector<ValueId> wantedResults(const capture::SegmentRun &run) {
 
 std::string reasonForAutograd(const Segment &segment, const std::vector<ValueId> &wanted) {
   const Ids written = writtenFamilies(segment);
+  // Eager's cache casts a weight once for all uses, and adds their gradients in the low precision.
+  if (std::ranges::any_of(segment.rows,
+                          [](const auto &row) { return capture::ThreadProbe::autocast(row.thread); }))
+    return "some of it runs under autocast";
   if (!runsPlainly(segment))
     return "some of it runs in inference mode or below autograd";
   if (std::ranges::any_of(wanted,
