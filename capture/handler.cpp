@@ -3,6 +3,7 @@
 // what the operator calls is its own business, and a recorder's own tensor work is never recorded.
 #include "capture/handler.h"
 
+#include "capture/fallback.h"
 #include "capture/keys.h"
 
 #include <graphopt/error.h>
@@ -36,23 +37,8 @@ void handle(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit:
   op.redispatchBoxed(below, stack);
 }
 
-struct Registration {
-  std::optional<c10::RegistrationHandleRAII> handle;
-  std::string error;
-};
-
-Registration registerFallback() {
-  try {
-    return {c10::Dispatcher::singleton().registerFallback(
-                kCaptureHigh, c10::KernelFunction::makeFromBoxedFunction<&handle>(), "graphopt capture"),
-            ""};
-  } catch (const c10::Error &error) {
-    return {std::nullopt, error.what_without_backtrace()};
-  }
-}
-
-// Leaked on purpose: unregistering at exit would rebuild dispatch tables that other libraries have torn down.
-const Registration &registration = *new Registration(registerFallback());
+const Fallback &registration =
+    *new Fallback(kCaptureHigh, c10::KernelFunction::makeFromBoxedFunction<&handle>(), "graphopt capture");
 
 } // namespace
 

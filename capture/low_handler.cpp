@@ -2,6 +2,7 @@
 // is seen. Every other one is the sink's, and what it calls is its own business.
 #include "capture/low_handler.h"
 
+#include "capture/fallback.h"
 #include "capture/keys.h"
 
 namespace graphopt::capture {
@@ -25,23 +26,8 @@ void handleLow(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::j
     op.redispatchBoxed(below, stack);
 }
 
-struct Registration {
-  std::optional<c10::RegistrationHandleRAII> handle;
-  std::string error;
-};
-
-Registration registerFallback() {
-  try {
-    return {c10::Dispatcher::singleton().registerFallback(
-                kCaptureLow, c10::KernelFunction::makeFromBoxedFunction<&handleLow>(), "graphopt probes"),
-            ""};
-  } catch (const c10::Error &error) {
-    return {std::nullopt, error.what_without_backtrace()};
-  }
-}
-
-// Leaked on purpose, as in handler.cpp.
-const Registration &registration = *new Registration(registerFallback());
+const Fallback &registration =
+    *new Fallback(kCaptureLow, c10::KernelFunction::makeFromBoxedFunction<&handleLow>(), "graphopt probes");
 
 } // namespace
 

@@ -149,6 +149,9 @@ private:
 
 /// Attempts one after the other; the reason when none worked.
 template <class F> std::string Prober::tryAll(const ir::Graph &unit, F &&attempt) {
+  if (!lowRegistrationError().empty())
+    return fmt::format("the dispatcher key for probes is taken by another library: {}",
+                       lowRegistrationError());
   GeneratorStates generators(devicesOf(unit));
   c10::impl::ExcludeDispatchKeyGuard notRecorded(kCaptureHigh);
   std::string why;

@@ -173,9 +173,9 @@ CompiledSegment::CompiledSegment(const SegmentRun &run, const ResultVersions &ve
     outputs_.push_back(
         {wanted[i], parts_.outputs.at(i), versions.contains(wanted[i]) ? versions.at(wanted[i]) : 0});
   if (!mayRunAgain && std::ranges::count_if(outputs_, &Output::isDifferentiable) > 1)
-    userError("several results with gradients leave it, and it draws random numbers or writes: with a "
-              "cotangent for "
-              "some of them it would have to run again");
+    userError(
+        "several results with gradients leave it, and it writes memory from outside: with a cotangent for "
+        "some of them it would have to run again");
   mapInputs(graph);
 }
 
@@ -261,9 +261,8 @@ std::vector<at::Tensor> CompiledSegment::runForward(const SegmentRun &run) const
   for (const Written &written : written_)
     versions.push_back(run.tensors[liveIns_[written.liveIn]]._version());
   std::vector<at::Tensor> made = forward_->run(inputsOf(run));
-  for (size_t i = 0; i < written_.size(); ++i) {
+  for (size_t i = 0; i < written_.size(); ++i)
     setVersion(run.tensors[liveIns_[written_[i].liveIn]], versions[i] + written_[i].times);
-  }
   return made;
 }
 

@@ -39,7 +39,7 @@ private:
 
   mutable std::mutex mutex_; // guards all below
   std::map<Key, Entry> entries_;
-  Lowering lowering_;
+  std::map<capture::SettingsId, Lowering> lowerings_; // pieces hold for the switches they were found under
   SegmentBookFacts facts_;
 };
 

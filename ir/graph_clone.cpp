@@ -45,6 +45,12 @@ void copyStates(Op &copy, const Op &op) {
 
 } // namespace
 
+Op *copyOpWithStates(Graph &to, Block &block, const Op &op, ValueMap &map) {
+  Op *copy = copyOp(to, block, nullptr, op, map);
+  copyStates(*copy, op);
+  return copy;
+}
+
 Graph Graph::clone() const {
   Graph copy(name);
   copy.version = version;
@@ -67,7 +73,7 @@ Graph Graph::clone() const {
   for (Guard &guard : copy.guards)
     guard.operands = mapped(std::move(guard.operands), map);
   for (const auto &op : *body_)
-    copyStates(*copyOp(copy, copy.body(), nullptr, *op, map), *op);
+    copyOpWithStates(copy, copy.body(), *op, map);
   return copy;
 }
 

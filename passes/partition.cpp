@@ -254,7 +254,7 @@ private:
     findRecomputed();
     for (const auto &op : joint_.body())
       if (late_.contains(op.get()) || again_.contains(op.get()))
-        copyWithState(backward, *op, map);
+        ir::copyOpWithStates(backward, backward.body(), *op, map);
     std::vector<ir::Operand> operands;
     for (const ir::Operand &operand : gradients())
       operands.push_back(operand.isValue() ? ir::Operand::of(map.at(operand.value)) : ir::Operand::none());
@@ -286,16 +286,6 @@ private:
       recomputed_ += !isViewOp(*value->def);
       forEachRead(*value->def, [&](const Value *operand) { open.push_back(operand); });
     }
-  }
-
-  static void copyWithState(ir::Graph &to, const Op &op, ir::ValueMap &map) {
-    Op *copy = ir::copyOp(to, to.body(), nullptr, op, map);
-    copy->state = op.state;
-    if (!op.body())
-      return;
-    auto inner = copy->body()->begin();
-    for (const auto &from : *op.body())
-      (*inner++)->state = from->state;
   }
 
   const ir::Graph &joint_;

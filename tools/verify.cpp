@@ -180,7 +180,7 @@ std::vector<at::Tensor> leavesOf(Instance &instance, std::vector<std::string> &n
 /// Training calls in shadow mode, through compiled segments, beside the same calls run eagerly.
 int runVerifyTrain(const VerifyOptions &options) {
   const c10::AutoGradMode grad(true);
-  constexpr int kCalls = 4; // the first records, the second is verified, the others are compiled
+  constexpr int kCalls = 4; // recorded, verified, observed, and the last is compiled
   Report report(false);
   Instance eager = options.model.make(), compiled = options.model.make();
   std::vector<std::string> names;

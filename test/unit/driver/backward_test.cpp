@@ -225,6 +225,24 @@ TEST(Backward, undefinedCotangents) {
   }
 }
 
+/// What operators are made of depends on the process's switches: one compile does not serve another setting.
+TEST(Backward, switchesOfAttention) {
+  at::Context &context = at::globalContext();
+  const bool before = context.userEnabledFlashSDP();
+  const Tensor x = torch::randn({1, 2, 16, 8}).requires_grad_();
+  auto code = [](const Tensor &t) { return torch::scaled_dot_product_attention(t, t, t).sin().sum(); };
+  auto fast = graphopt::compile(code);
+  for (bool flash : {true, false, true}) {
+    context.setSDPUseFlash(flash);
+    for (int i = 0; i < 5; ++i)
+      EXPECT_TRUE(
+          sameBits(torch::autograd::grad({fast(x)}, {x})[0], torch::autograd::grad({code(x)}, {x})[0]))
+          << flash << " " << i;
+  }
+  context.setSDPUseFlash(before);
+  EXPECT_EQ(fast.explain().compiledSegments, 2u) << fast.explain();
+}
+
 TEST(Backward, frozenParametersGetNothing) {
   expectAsEager([](const Forward &forward, Net &net) {
     net.first->weight.requires_grad_(false);
