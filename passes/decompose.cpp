@@ -47,10 +47,10 @@ public:
 
   void run() {
     findReturnedViews();
-    for (Op *op : graph_.body().ops()) {
+    for (Op *op : graph_.body().ops()) { // a copy of the list, and each visit may erase its operator
       if (op->kind == Op::Kind::Call)
         visit(*op);
-      if (op->kind == Op::Kind::Update && !isOpaque(*op))
+      else if (op->kind == Op::Kind::Update && !graph_.isOpaque(*op))
         visitUpdate(*op);
     }
     graph_.stage = ir::Stage::Core;
@@ -82,7 +82,7 @@ private:
     const bool isReturned = returnedViews_.contains(&op);
     if (isReturned && !hasInnerUse(op))
       return;
-    const CoreRule *rule = isView(op) || !isOpaque(op) ? findCoreRule(op.name) : nullptr;
+    const CoreRule *rule = isView(op) || !graph_.isOpaque(op) ? findCoreRule(op.name) : nullptr;
     if (rule && replaceByRule(*rule, op))
       return;
     if (isView(op))
@@ -97,14 +97,6 @@ private:
     }
     ++context_.statistics["updates decomposed"];
     replace(op, *values);
-  }
-
-  /// Not taken apart by lowering, so that autograd can run it as a whole.
-  bool isOpaque(const Op &op) const {
-    const auto &ambient = graph_.states[op.state].ambient;
-    return std::any_of(ambient.begin(), ambient.end(), [](const ir::NamedAttr &word) {
-      return word.name == "opaque" && word.value.isWord("on");
-    });
   }
 
   bool hasInnerUse(const Op &op) const {
