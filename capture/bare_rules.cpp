@@ -33,6 +33,9 @@ public:
     const c10::IValue *value = find(name);
     return value && value->isBool() && value->toBool();
   }
+  at::ScalarType dtype(std::string_view name, at::ScalarType otherwise) const {
+    return static_cast<at::ScalarType>(number(name, static_cast<int64_t>(otherwise)));
+  }
   /// output_mask and the like.
   std::vector<bool> mask(std::string_view name) const {
     std::vector<bool> bits;
@@ -102,6 +105,24 @@ Results where(const In &in) {
                         condition.is_contiguous() && self.is_contiguous() && other.is_contiguous() &&
                         self.scalar_type() == other.scalar_type() && self.dim() > 0;
   return areAlike ? one(contiguousLike(self)) : std::nullopt;
+}
+
+/// A softmax with a look at rows that are masked as a whole.
+Results safeSoftmax(const In &in) {
+  const at::Tensor self = in.tensor("self");
+  if (!self.is_contiguous() || self.dim() == 0)
+    return std::nullopt;
+  return one(contiguous(self.sizes().vec(), in.dtype("dtype", self.scalar_type())));
+}
+
+/// The kernel of GPUs: a mask of booleans beside the output.
+Results nativeDropout(const In &in) {
+  const at::Tensor input = in.tensor("input");
+  std::optional<BareResult> output = like(input), mask = output;
+  if (!input.is_cuda() || !output || input.numel() == 0)
+    return std::nullopt;
+  mask->dtype = at::kBool;
+  return std::vector{*output, *mask};
 }
 
 at::ScalarType statisticsType(const at::Tensor &input, const at::Tensor &weight) {
@@ -247,6 +268,8 @@ const std::unordered_map<std::string_view, Rule> &rules() {
       {"native_batch_norm", batchNorm},
       {"native_batch_norm_backward", batchNormBackward},
       {"where", where},
+      {"_safe_softmax", safeSoftmax},
+      {"native_dropout", nativeDropout},
       {"native_layer_norm", layerNorm},
       {"native_layer_norm_backward", layerNormBackward},
       {"embedding", embedding},

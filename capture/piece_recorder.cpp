@@ -35,7 +35,7 @@ bool hasNumbersOfSizes(std::string_view base) {
 
 } // namespace
 
-PieceRecorder::PieceRecorder(const ir::Device &device, bool isBare) : isBare_(isBare) {
+PieceRecorder::PieceRecorder(const ir::Device &device, bool isBare) : device_(device), isBare_(isBare) {
   graph_.device = device;
 }
 
@@ -85,7 +85,7 @@ int PieceRecorder::idOf(const at::Tensor &tensor) {
 }
 
 ir::Type PieceRecorder::typeOf(const at::Tensor &tensor) const {
-  return relativeTo(graph_.device, fullTypeOf(tensor));
+  return relativeTo(device_, fullTypeOf(tensor));
 }
 
 void PieceRecorder::declareConstant(int id) {
@@ -137,9 +137,8 @@ ir::Graph PieceRecorder::finishForward(const std::vector<at::Tensor> &results) {
 }
 
 void PieceRecorder::beginBackward() {
-  const ir::Device device = graph_.device;
   graph_ = ir::Graph("backward");
-  graph_.device = device;
+  graph_.device = device_;
   std::fill(values_.begin(), values_.end(), nullptr);
   isBackward_ = true;
 }

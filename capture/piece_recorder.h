@@ -64,6 +64,7 @@ private:
   void rebind(ir::Op *op, const OperatorFacts &facts, const at::Tensor &tensor);
   void markAliases(ir::Op *op, const at::Tensor &result);
 
+  const ir::Device device_;
   const bool isBare_;
   ir::Graph graph_;
   std::vector<Entry> entries_; // by number

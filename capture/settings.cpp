@@ -8,6 +8,7 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <c10/core/DefaultDtype.h>
+#include <fmt/ranges.h>
 #include <graphopt/error.h>
 
 #include <algorithm>
@@ -208,6 +209,8 @@ SettingsId SettingsProbe::readAgain() {
   std::memcpy(bytes_.data(), switches, bytes_.size());
   return id_;
 }
+
+std::string switchesText() { return fmt::format("{}/{}", fmt::join(read(), "."), readPrecisions()); }
 
 SettingsOf::SettingsOf(SettingsId id, SettingsId now) : wanted_(id), before_(now) {
   if (wanted_ != before_)

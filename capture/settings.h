@@ -3,6 +3,7 @@
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace graphopt::capture {
@@ -33,6 +34,9 @@ private:
   uint64_t precisions_ = 0;
   std::vector<unsigned char> bytes_; // of at::Context
 };
+
+/// All switches as they are now, as one word: equal words, equal switches, in every process.
+std::string switchesText();
 
 /// Sets the switches as they were under `id`, and back at the end. Costs nothing when they are so already.
 class SettingsOf {

@@ -1,6 +1,7 @@
 // Units run through the interpreter: the same operators, states and attributes as the graph they come from.
 #include "driver/lowering.h"
 
+#include "capture/settings.h"
 #include "runtime/catalog.h"
 #include "runtime/interpret.h"
 
@@ -17,7 +18,8 @@ std::vector<at::Tensor> runUnit(const ir::Graph &unit, const std::vector<at::Ten
 
 } // namespace
 
-Lowering::Lowering(capture::ProberOptions options)
-    : prober_(runUnit, options), book_(&prober_, &runtime::dispatcherCatalog()) {}
+Lowering::Lowering(std::filesystem::path folder, capture::ProberOptions options)
+    : prober_(runUnit, options), store_(std::move(folder), capture::switchesText()),
+      book_(&prober_, &runtime::dispatcherCatalog(), &store_) {}
 
 } // namespace graphopt::driver

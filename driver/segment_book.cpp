@@ -72,8 +72,8 @@ void SegmentBook::observe(const SegmentRun &run) {
 
 void SegmentBook::compile(const SegmentRun &run, Entry &entry) {
   try {
-    entry.segment =
-        std::make_shared<const CompiledSegment>(run, *entry.versions, lowerings_[run.node->segment.settings]);
+    Lowering &lowering = lowerings_.try_emplace(run.node->segment.settings, pieceFolder()).first->second;
+    entry.segment = std::make_shared<const CompiledSegment>(run, *entry.versions, lowering);
     ++facts_.compiled;
   } catch (const std::exception &error) {
     const std::string what = error.what();

@@ -2,10 +2,10 @@
 #include "tools/command.h"
 #include "tools/const_files.h"
 #include "tools/files.h"
+#include "tools/lowering_flags.h"
 #include "tools/model.h"
 #include "tools/pass_flags.h"
 
-#include "driver/lowering.h"
 #include "ir/print.h"
 #include "runtime/catalog.h"
 
@@ -19,6 +19,7 @@ namespace {
 struct DumpOptions {
   ModelFlags model;
   PassFlags passes;
+  LoweringFlags lowering;
   std::string to = "captured", form = "raw", output = "-";
   bool joint = false;
 };
@@ -54,7 +55,7 @@ passes::Pipeline loweringPipeline(passes::Pipeline asked, const DumpOptions &opt
   return asked;
 }
 
-int runDump(const DumpOptions &options) {
+int runDump(DumpOptions &options) {
   const GradScope grad(options.model);
   const Instance instance = options.model.make();
   const capture::Capture recording = instance.record(options.model.seed());
@@ -64,11 +65,11 @@ int runDump(const DumpOptions &options) {
     pipeline = passes::parsePipeline("functionalize");
   if (options.to != "captured")
     pipeline = loweringPipeline(std::move(pipeline), options);
-  driver::Lowering lowering;
   passes::ManagerOptions manager = options.passes.managerOptions(&runtime::dispatcherCatalog());
-  manager.pieces = &lowering.pieces();
+  manager.pieces = &options.lowering.pieces();
   const auto reports = passes::runPipeline(graph, pipeline, manager);
   options.passes.report(reports);
+  options.lowering.save();
   writeConsts(recording, options);
   writeText(options.output, ir::print(graph));
   return 0;
@@ -91,6 +92,7 @@ Run dumpCommand(CLI::App &app) {
   app.add_option("-o", options->output, "write here instead of standard output")->type_name("FILE");
   options->passes.addPassesFlag(app);
   options->passes.addManagerFlags(app);
+  options->lowering.add(app);
   return [options] { return runDump(*options); };
 }
 

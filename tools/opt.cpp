@@ -3,10 +3,10 @@
 #include "tools/command.h"
 #include "tools/expected.h"
 #include "tools/files.h"
+#include "tools/lowering_flags.h"
 #include "tools/pass_flags.h"
 #include "tools/split.h"
 
-#include "driver/lowering.h"
 #include "ir/compare.h"
 #include "ir/parse.h"
 #include "ir/print.h"
@@ -28,6 +28,7 @@ struct OptOptions {
   std::string input = "-", output = "-";
   bool split = false, verifyDiagnostics = false, noCatalog = false, noVerify = false;
   PassFlags passes;
+  LoweringFlags lowering;
 };
 
 /// One run over one file: what all parts share, and what they add up to.
@@ -86,11 +87,10 @@ bool judgePart(OptRun &run, ir::Diagnostics &diagnostics) {
   return complaint.empty();
 }
 
-int runOpt(const OptOptions &options) {
+int runOpt(OptOptions &options) {
   const ir::OpCatalog *catalog = options.noCatalog ? nullptr : &runtime::dispatcherCatalog();
   OptRun run{options, options.passes.pipeline(), options.passes.managerOptions(catalog), {}};
-  driver::Lowering lowering;
-  run.manager.pieces = &lowering.pieces();
+  run.manager.pieces = &options.lowering.pieces();
   if (options.passes.dumpsPipeline())
     std::cerr << passes::toString(run.pipeline) << "\n";
   const std::string text = readText(options.input);
@@ -110,6 +110,7 @@ int runOpt(const OptOptions &options) {
     output += (&part == &parts.front() ? "" : std::string(kSplitMark) + "\n") + result.value_or("");
   }
   options.passes.report(run.reports);
+  options.lowering.save();
   if (!options.verifyDiagnostics)
     writeText(options.output, output);
   return good ? 0 : 1;
@@ -129,6 +130,7 @@ Run optCommand(CLI::App &app) {
   app.add_flag("--no-verify", options->noVerify, "skip the verifier on what is read");
   options->passes.addPipelineFlags(app);
   options->passes.addManagerFlags(app);
+  options->lowering.add(app);
   return [options] { return runOpt(*options); };
 }
 

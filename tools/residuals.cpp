@@ -28,7 +28,7 @@ passes::Partitioned partitionOf(const ResidualsOptions &options) {
   const c10::AutoGradMode grad(true);
   const Instance instance = options.model.make();
   ir::Graph graph = instance.record(options.model.seed()).graph.clone();
-  driver::Lowering lowering;
+  driver::Lowering lowering(driver::pieceFolder());
   passes::ManagerOptions manager;
   manager.catalog = &runtime::dispatcherCatalog();
   manager.pieces = &lowering.pieces();

@@ -112,7 +112,7 @@ private:
 
   ir::Graph lowered(bool kernels) {
     ir::Graph graph = capture_->graph.clone();
-    driver::Lowering lowering({.kernels = kernels});
+    driver::Lowering lowering({}, {.kernels = kernels});
     passes::ManagerOptions manager;
     manager.catalog = &runtime::dispatcherCatalog();
     manager.pieces = &lowering.pieces();

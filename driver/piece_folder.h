@@ -1,0 +1,31 @@
+// Pieces on disk: one file a unit, so that a second process lowers without probing.
+#pragma once
+#include "passes/piece_book.h"
+
+#include <filesystem>
+
+namespace graphopt::driver {
+
+/// Where pieces are kept: $GRAPHOPT_CACHE_DIR, else graphopt/pieces in $XDG_CACHE_HOME or ~/.cache; empty
+/// when GRAPHOPT_CACHE_DIR is `off` or there is no home.
+std::filesystem::path pieceFolder();
+
+/// Files are only good for the build of graphopt and LibTorch, the processor and GPU, and the switches that
+/// they were written under: each says so in its first line, and others are not read. Many processes may use a
+/// folder.
+class PieceFolder final : public passes::PieceStore {
+public:
+  /// `switches` is the part of the key that no unit says (capture::switchesText()). An empty folder keeps
+  /// nothing.
+  PieceFolder(std::filesystem::path folder, std::string switches);
+  std::optional<std::string> read(const std::string &unit) override;
+  void write(const std::string &unit, const std::string &pieces) override;
+
+private:
+  std::filesystem::path fileOf(const std::string &unit) const;
+  std::string head(const std::string &contents) const;
+  std::filesystem::path folder_;
+  std::string switches_, machine_;
+};
+
+} // namespace graphopt::driver
