@@ -11,9 +11,9 @@
 #include "passes/manager.h"
 #include "runtime/catalog.h"
 #include "runtime/interpret.h"
+#include "runtime/vjp.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty_strided.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <fmt/format.h>
 #include <graphopt/error.h>
@@ -42,13 +42,6 @@ std::vector<int64_t> fixed(const std::vector<ir::Dim> &dims) {
   for (const ir::Dim &dim : dims)
     values.push_back(dim.value());
   return values;
-}
-
-/// The same numbers with the strides that the plan was made for.
-at::Tensor withStrides(const at::Tensor &tensor, const std::vector<int64_t> &strides) {
-  if (tensor.strides() == strides)
-    return tensor;
-  return at::empty_strided(tensor.sizes(), strides, tensor.options()).copy_(tensor);
 }
 
 void setVersion(const at::Tensor &tensor, int64_t version) {
@@ -231,7 +224,7 @@ std::shared_ptr<SegmentNodeBackward> CompiledSegment::makeNode(const SegmentRun 
       given.push_back(input.kind == BackwardInput::Kind::Residual ? saved.residuals.at(input.index)
                       : input.kind == BackwardInput::Kind::LiveIn
                           ? saved.liveIns.at(input.index)
-                          : withStrides(cotangents.at(input.index), input.strides));
+                          : runtime::laidOut(cotangents.at(input.index), input.strides));
     return executor->run(given);
   };
   std::shared_ptr<const capture::GeneratorStates> draws;

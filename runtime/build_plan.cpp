@@ -10,6 +10,7 @@
 #include "runtime/plan_scalar.h"
 #include "runtime/returned_views.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <set>
 #include <unordered_map>
@@ -25,8 +26,7 @@ std::vector<int64_t> fixed(const std::vector<ir::Dim> &dims, const Value &value)
   std::vector<int64_t> values;
   for (const ir::Dim &dim : dims) {
     if (!dim.isConstant())
-      userError(
-          fmt::format("constant '%{}' has the size {}: a plan needs fixed sizes", value.name, toString(dim)));
+      userError(fmt::format("'%{}' has the size {}: a plan needs fixed sizes", value.name, toString(dim)));
     values.push_back(dim.value());
   }
   return values;
@@ -119,14 +119,16 @@ private:
     switch (op.kind) {
     case Op::Kind::Call:
       addCall(op, {}, false);
+      if (graph_.stage != ir::Stage::Captured && graph_.isOpaque(op) && !isInVjp_)
+        dropHistory(op);
       return;
     case Op::Kind::Group:
     case Op::Kind::Update:
       addBody(op);
       return;
     case Op::Kind::Vjp:
-      userError(fmt::format("graph @{} asks autograd for gradients (vjp), for which a plan has no step",
-                            graph_.name));
+      addVjp(op);
+      return;
     case Op::Kind::Writeback:
       addWriteback(op);
       return;
@@ -150,6 +152,59 @@ private:
       userError(fmt::format("the body of '{}' does not yield its {} results", op.name, op.results().size()));
     for (size_t i = 0; i < op.results().size(); ++i)
       slots_[op.result(i)] = slotOf(yield->operands()[i]);
+  }
+
+  /// The body runs with autograd, on leaves in the places of the values whose gradients are asked for.
+  void addVjp(const Op &op) {
+    const std::vector<Operand> &lists = op.body()->terminator()->operands();
+    const std::vector<Operand> &wrt = lists.at(2).items;
+    LeavesStep leaves;
+    leaves.sources = slotsOf(wrt);
+    for (const Operand &operand : wrt)
+      leaves.results.push_back(newSlot(operand.value));
+    GradientsStep gradients;
+    gradients.leaves = leaves.results;
+    const std::vector<int> sources = leaves.sources;
+    plan_.steps.emplace_back(std::move(leaves));
+    isInVjp_ = true;
+    addBlock(*op.body());
+    isInVjp_ = false;
+    gradients.outputs = slotsOf(lists[0].items);
+    gradients.cotangents = slotsOf(lists[1].items);
+    for (size_t i = 0; i < wrt.size(); ++i)
+      slots_[wrt[i].value] = sources[i];
+    for (const Value *result : op.results()) {
+      const bool isRead =
+          std::ranges::any_of(result->users(), [](const Op *user) { return user->kind != Op::Kind::Return; });
+      gradients.strides.push_back(isRead ? fixed(result->type.stridesOrContiguous(), *result)
+                                         : std::vector<int64_t>());
+      gradients.results.push_back(newSlot(result));
+    }
+    plan_.steps.emplace_back(std::move(gradients));
+  }
+
+  std::vector<int> slotsOf(const std::vector<Operand> &operands) const {
+    std::vector<int> slots;
+    for (const Operand &operand : operands)
+      slots.push_back(slotOf(operand));
+    return slots;
+  }
+
+  /// An opaque operator runs with autograd; what follows it in the graph is none of autograd's business.
+  void dropHistory(const Op &op) {
+    Ambient below;
+    below.below = true;
+    for (const Value *result : op.results()) {
+      if (!result->type.isTensor() ||
+          !(ir::isFloating(result->type.dtype) || ir::isComplex(result->type.dtype)))
+        continue;
+      CallStep detach;
+      detach.op = "aten.detach";
+      detach.ambient = stateIndex(below);
+      detach.arguments = {{PlanArgument::Kind::Tensor, {}, "", {slotOf(*result)}}};
+      detach.results = {newSlot(result)};
+      plan_.steps.emplace_back(std::move(detach));
+    }
   }
 
   /// `renamed` puts other slots in the place of values: how a view is made again on another base.
@@ -354,13 +409,32 @@ private:
   }
 
   static void release(CallStep &step, std::set<int> &seen) {
-    for (int &slot : step.results)
+    dropUnused(step.results, seen);
+    for (const PlanArgument &argument : step.arguments)
+      releaseLast(argument.slots, step.release, seen);
+  }
+
+  static void release(LeavesStep &step, std::set<int> &seen) {
+    releaseLast(step.results, step.release, seen); // a leaf that nothing reads
+    releaseLast(step.sources, step.release, seen);
+  }
+
+  static void release(GradientsStep &step, std::set<int> &seen) {
+    dropUnused(step.results, seen);
+    for (const std::vector<int> *slots : {&step.outputs, &step.cotangents, &step.leaves})
+      releaseLast(*slots, step.release, seen);
+  }
+
+  static void dropUnused(std::vector<int> &results, const std::set<int> &seen) {
+    for (int &slot : results)
       if (!seen.contains(slot))
         slot = -1;
-    for (const PlanArgument &argument : step.arguments)
-      for (int slot : argument.slots)
-        if (slot != -1 && seen.insert(slot).second)
-          step.release.push_back(slot);
+  }
+
+  static void releaseLast(const std::vector<int> &slots, std::vector<int> &release, std::set<int> &seen) {
+    for (int slot : slots)
+      if (slot != -1 && seen.insert(slot).second)
+        release.push_back(slot);
   }
 
   const ir::Graph &graph_;
@@ -369,7 +443,7 @@ private:
   std::unordered_map<const Value *, int> slots_;
   std::unordered_map<const Value *, int> copies_;
   std::unordered_map<const Value *, int> returnedConstants_;
-  bool copied_ = false;
+  bool copied_ = false, isInVjp_ = false;
 };
 
 } // namespace

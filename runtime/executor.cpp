@@ -16,6 +16,7 @@
 #include "runtime/device.h"
 #include "runtime/plan_io.h"
 #include "runtime/prepare.h"
+#include "runtime/vjp.h"
 
 #include <ATen/Functions.h>
 #include <algorithm>
@@ -27,7 +28,7 @@ namespace graphopt::runtime {
 namespace {
 using c10::IValue;
 
-using PreparedStep = std::variant<PreparedCall, WritebackStep>;
+using PreparedStep = std::variant<PreparedCall, WritebackStep, LeavesStep, GradientsStep>;
 
 at::Tensor constantTensor(const PlanConstant &constant) {
   ir::Type type =
@@ -45,6 +46,15 @@ at::Tensor constantTensor(const PlanConstant &constant) {
 bool leavesTensors(const Operator &op) {
   return std::all_of(op.info.returns.begin(), op.info.returns.end(),
                      [](const ir::ReturnInfo &result) { return result.isTensor || result.isTensorList; });
+}
+
+/// Steps that need no preparation.
+PreparedStep asPrepared(const Step &step) {
+  if (const auto *leaves = std::get_if<LeavesStep>(&step))
+    return *leaves;
+  if (const auto *gradients = std::get_if<GradientsStep>(&step))
+    return *gradients;
+  return std::get<WritebackStep>(step);
 }
 
 bool anyHistory(const std::vector<at::Tensor> &inputs) {
@@ -84,8 +94,7 @@ public:
       callTyped(call);
     else
       callBoxed(call);
-    for (int index : call.release)
-      slot(index) = IValue();
+    release(call.release);
   }
 
   void callTyped(const PreparedCall &call) {
@@ -108,11 +117,38 @@ public:
     c10::InferenceMode inference(target.is_inference());
     c10::AutoGradMode grad(false);
     target.copy_(source);
-    for (int index : step.release)
-      slot(index) = IValue();
+    release(step.release);
+  }
+
+  void operator()(const LeavesStep &step) {
+    for (size_t i = 0; i < step.sources.size(); ++i)
+      slot(step.results[i]) = leafOf(asTensor(slot(step.sources[i])));
+    release(step.release);
+  }
+
+  void operator()(const GradientsStep &step) {
+    std::vector<at::Tensor> gradients =
+        gradientsOf(tensorsOf(step.outputs), tensorsOf(step.cotangents), tensorsOf(step.leaves));
+    for (size_t i = 0; i < gradients.size(); ++i)
+      if (step.results[i] != -1)
+        slot(step.results[i]) =
+            step.strides[i].empty() ? gradients[i] : laidOut(gradients[i], step.strides[i]);
+    release(step.release);
   }
 
 private:
+  void release(const std::vector<int> &slots) {
+    for (int index : slots)
+      slot(index) = IValue();
+  }
+
+  std::vector<at::Tensor> tensorsOf(const std::vector<int> &slots) {
+    std::vector<at::Tensor> tensors;
+    for (int index : slots)
+      tensors.push_back(index == -1 ? at::Tensor() : asTensor(slot(index)));
+    return tensors;
+  }
+
   void switchTo(uint32_t ambient, bool below) {
     if (ambient == ambient_ && ambient != kNone)
       scope_.setBelowAutograd(below);
@@ -194,7 +230,8 @@ Executor::Executor(Plan plan) {
   for (const Step &step : plan.steps) {
     const auto *call = std::get_if<CallStep>(&step);
     if (!call) {
-      prepared->steps.emplace_back(std::get<WritebackStep>(step));
+      prepared->makesHistory |= std::holds_alternative<LeavesStep>(step);
+      prepared->steps.push_back(asPrepared(step));
       continue;
     }
     PreparedCall ready = prepareCall(*call, holdsTensor);

@@ -74,7 +74,21 @@ struct WritebackStep {
   std::vector<int> release;
   bool operator==(const WritebackStep &) const = default;
 };
-using Step = std::variant<CallStep, WritebackStep>;
+/// Fills slots with the tensors of others, as leaves that require gradients: a vjp begins.
+struct LeavesStep {
+  std::vector<int> sources, results;
+  std::vector<int> release;
+  bool operator==(const LeavesStep &) const = default;
+};
+/// The gradients of `outputs` for `cotangents`, one each, with respect to leaves: a vjp ends.
+struct GradientsStep {
+  std::vector<int> outputs, cotangents, leaves, results;
+  std::vector<std::vector<int64_t>>
+      strides; // one a result: what the next steps were made for; empty: as it comes
+  std::vector<int> release;
+  bool operator==(const GradientsStep &) const = default;
+};
+using Step = std::variant<CallStep, WritebackStep, LeavesStep, GradientsStep>;
 
 /// A slot that the caller fills at each run.
 struct PlanInput {

@@ -132,6 +132,12 @@ PlanArgument readArgument(const Json &json) {
 Json write(const Step &step) {
   if (const auto *commit = std::get_if<WritebackStep>(&step))
     return {{"writeback", commit->target}, {"source", commit->source}, {"release", commit->release}};
+  if (const auto *leaves = std::get_if<LeavesStep>(&step))
+    return {{"leaves", leaves->sources}, {"results", leaves->results}, {"release", leaves->release}};
+  if (const auto *gradients = std::get_if<GradientsStep>(&step))
+    return {{"gradients", gradients->outputs}, {"cotangents", gradients->cotangents},
+            {"leaves", gradients->leaves},     {"results", gradients->results},
+            {"strides", gradients->strides},   {"release", gradients->release}};
   const CallStep &call = std::get<CallStep>(step);
   Json arguments = Json::array();
   for (const PlanArgument &argument : call.arguments)
@@ -146,6 +152,21 @@ WritebackStep readWriteback(const Json &json) {
   step.source = json.at("source").get<int>();
   step.release = json.at("release").get<std::vector<int>>();
   return step;
+}
+
+using Slots = std::vector<int>;
+
+LeavesStep readLeaves(const Json &json) {
+  return {json.at("leaves").get<Slots>(), json.at("results").get<Slots>(), json.at("release").get<Slots>()};
+}
+
+GradientsStep readGradients(const Json &json) {
+  return {json.at("gradients").get<Slots>(),
+          json.at("cotangents").get<Slots>(),
+          json.at("leaves").get<Slots>(),
+          json.at("results").get<Slots>(),
+          json.at("strides").get<std::vector<std::vector<int64_t>>>(),
+          json.at("release").get<Slots>()};
 }
 
 CallStep readCall(const Json &json) {
@@ -230,6 +251,10 @@ Plan read(const Json &json) {
   for (const Json &step : json.at("steps")) {
     if (step.contains("writeback"))
       plan.steps.emplace_back(readWriteback(step));
+    else if (step.contains("gradients"))
+      plan.steps.emplace_back(readGradients(step));
+    else if (step.contains("leaves"))
+      plan.steps.emplace_back(readLeaves(step));
     else
       plan.steps.emplace_back(readCall(step));
   }

@@ -18,8 +18,7 @@ public:
     // Each slot is filled by something, so a plan cannot ask for more of them than it has text.
     size_t fillers = plan_.inputs.size() + plan_.constants.size();
     for (const Step &step : plan_.steps)
-      if (const auto *call = std::get_if<CallStep>(&step))
-        fillers += call->results.size();
+      fillers += std::visit([](const auto &one) { return resultsOf(one); }, step);
     if (plan_.slots < 0 || static_cast<size_t>(plan_.slots) > fillers)
       fail(fmt::format("{} slots for {} values", plan_.slots, fillers));
     filled_.resize(static_cast<size_t>(plan_.slots));
@@ -45,6 +44,9 @@ private:
   [[noreturn]] static void fail(const std::string &what) {
     userError("this plan cannot run: " + what + "; compile again");
   }
+
+  template <class S> static size_t resultsOf(const S &step) { return step.results.size(); }
+  static size_t resultsOf(const WritebackStep &) { return 0; }
 
   size_t index(int slot) const {
     if (slot < 0 || slot >= plan_.slots)
@@ -111,6 +113,31 @@ private:
   void check(const WritebackStep &step) {
     use(step.target);
     use(step.source);
+    release(step.release);
+  }
+
+  void check(const LeavesStep &step) {
+    if (step.sources.size() != step.results.size())
+      fail(fmt::format("{} leaves of {} values", step.results.size(), step.sources.size()));
+    for (int slot : step.sources)
+      use(slot);
+    for (int slot : step.results)
+      fill(slot);
+    release(step.release);
+  }
+
+  void check(const GradientsStep &step) {
+    if (step.outputs.size() != step.cotangents.size() || step.leaves.size() != step.results.size() ||
+        step.strides.size() != step.results.size())
+      fail("a step of gradients has not one cotangent an output, and one leaf and layout a result");
+    for (const std::vector<int> *slots : {&step.outputs, &step.cotangents})
+      for (int slot : *slots)
+        useOptional(slot);
+    for (int slot : step.leaves)
+      use(slot);
+    for (int slot : step.results)
+      if (slot != -1)
+        fill(slot);
     release(step.release);
   }
 

@@ -48,19 +48,21 @@ std::vector<at::Tensor> gradientsOf(const std::vector<at::Tensor> &outputs,
                                /*allow_unused=*/true);
 }
 
-at::Tensor laidOut(const at::Tensor &gradient, const ir::Type &type) {
-  if (!gradient.defined())
-    return gradient;
+at::Tensor laidOut(const at::Tensor &tensor, const std::vector<int64_t> &strides) {
+  if (!tensor.defined() || tensor.strides() == strides)
+    return tensor;
+  c10::NoGradGuard noGrad;
+  return at::empty_strided(tensor.sizes(), strides, tensor.options()).copy_(tensor);
+}
+
+at::Tensor laidOut(const at::Tensor &tensor, const ir::Type &type) {
   std::vector<int64_t> strides;
   for (const ir::Dim &stride : type.stridesOrContiguous()) {
     if (!stride.isConstant())
-      return gradient;
+      return tensor;
     strides.push_back(stride.value());
   }
-  if (gradient.strides() == strides)
-    return gradient;
-  c10::NoGradGuard noGrad;
-  return at::empty_strided(gradient.sizes(), strides, gradient.options()).copy_(gradient);
+  return laidOut(tensor, strides);
 }
 
 } // namespace graphopt::runtime

@@ -17,7 +17,9 @@ std::vector<at::Tensor> gradientsOf(const std::vector<at::Tensor> &outputs,
                                     const std::vector<at::Tensor> &cotangents,
                                     const std::vector<at::Tensor> &leaves);
 
-/// The gradient with the layout that `type` says (known sizes), copied if it has another.
-at::Tensor laidOut(const at::Tensor &gradient, const ir::Type &type);
+/// The same numbers with these strides, copied if they lie otherwise. Undefined stays undefined.
+at::Tensor laidOut(const at::Tensor &tensor, const std::vector<int64_t> &strides);
+/// The same with the layout that `type` says; as it is when that is not known in numbers.
+at::Tensor laidOut(const at::Tensor &tensor, const ir::Type &type);
 
 } // namespace graphopt::runtime

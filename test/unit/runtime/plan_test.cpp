@@ -56,6 +56,42 @@ Environment layersInputs() {
   return {{"x", at::randn({3, 8})}, {"w", at::randn({8, 8}).requires_grad_(true)}, {"mean", at::zeros({8})}};
 }
 
+/// A backward that asks autograd, twice, the second time of a gradient.
+constexpr const char *kJoint = R"(graph @joint version=1 stage=lowered device=cpu {
+  input %x: f32[4]
+  cotangent %d.y: f32[]
+  scope "" {opaque=on}
+  %h: f32[4] = aten.cumprod(%x) {dim=0}
+  %y: f32[] = aten.prod(%h)
+  scope ""
+  %d.h: f32[4] = vjp (%h, %d.y) {
+    scope "" {opaque=on}
+    %r: f32[] = aten.prod(%h)
+    yield [%r], [%d.y], [%h]
+  }
+  %d.x: f32[4] = vjp (%x, %d.h) {
+    scope "" {opaque=on}
+    %c: f32[4] = aten.cumprod(%x) {dim=0}
+    yield [%c], [%d.h], [%x]
+  }
+  return %y, %d.x
+})";
+
+TEST(Plan, asksAutogradForGradientsOfTheDataOfEachRun) {
+  const Executor executor(planFromJson(toJson(planOf(kJoint))));
+  EXPECT_EQ(executor.plan(), planOf(kJoint));
+  for (const Tensor &x : {at::arange(1, 5).to(at::kFloat), at::arange(0, 4).to(at::kFloat), at::zeros({4})}) {
+    const Tensor leaf = x.clone().requires_grad_(), y = leaf.cumprod(0).prod(), given = at::full({}, 3.0f);
+    y.backward(given);
+    for (const Tensor &input : {x, leaf}) { // also of a tensor with a past
+      const std::vector<Tensor> got = runPlan(executor, {{"x", input}, {"d.y", given}});
+      EXPECT_TRUE(at::equal(got[0], y)) << got[0];
+      EXPECT_TRUE(at::equal(got[1], leaf.grad())) << got[1];
+      EXPECT_FALSE(got[0].requires_grad() || got[1].requires_grad());
+    }
+  }
+}
+
 TEST(Plan, inputsConstantsAndReleases) {
   Plan plan = planOf(kLayers);
   ASSERT_EQ(plan.inputs.size(), 3u);
@@ -327,14 +363,16 @@ TEST(PlanText, foreignTextsAreRefused) {
 }
 
 TEST(PlanText, noPrefixOrByteFlipCrashes) {
-  std::string good = toJson(planOf(kLayers));
-  for (size_t i = 0; i < good.size(); i += 7) {
-    std::string bent = good;
-    bent[i] = static_cast<char>(bent[i] ^ 0x11);
-    try {
-      Executor executor(planFromJson(bent));
-    } catch (const Error &error) {
-      EXPECT_EQ(error.kind(), Error::Kind::User) << error.what();
+  for (const char *graph : {kLayers, kJoint}) {
+    std::string good = toJson(planOf(graph));
+    for (size_t i = 0; i < good.size(); i += 7) {
+      std::string bent = good;
+      bent[i] = static_cast<char>(bent[i] ^ 0x11);
+      try {
+        Executor executor(planFromJson(bent));
+      } catch (const Error &error) {
+        EXPECT_EQ(error.kind(), Error::Kind::User) << error.what();
+      }
     }
   }
 }

@@ -1,0 +1,97 @@
+// Operators that cannot be taken apart, in compiled segments: their backward decides by the data of each
+// call, so each call's data has to be looked at, not the recorded one's.
+#include <graphopt/graphopt.h>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cstring>
+#include <functional>
+
+namespace {
+
+using at::Tensor;
+using Function = std::function<Tensor(const Tensor &)>;
+
+struct Case {
+  const char *name;
+  Function function;
+};
+
+/// A parameter before the operator and arithmetic after it, so that it stands in the middle of a segment.
+struct Around : torch::nn::Module {
+  Tensor weight;
+  Function function;
+  explicit Around(Function function) : function(std::move(function)) {
+    weight = register_parameter("weight", torch::full({6}, 0.5));
+  }
+  Tensor forward(const Tensor &x) {
+    const Tensor y = function(x * weight);
+    return (y * 2 + weight.sum()).sum();
+  }
+};
+
+/// No zero, one, two in a row; equal numbers; NaN.
+std::vector<Tensor> inputs() {
+  std::vector<Tensor> all;
+  for (int i = 0; i < 7; ++i) {
+    at::Generator generator = at::detail::createCPUGenerator(static_cast<uint64_t>(i));
+    all.push_back(torch::randn({3, 6}, generator));
+  }
+  all[3][1][2] = 0;
+  all[4][1].slice(0, 2, 4).zero_();
+  all[5].fill_(1.5);
+  all[6][0][0] = NAN;
+  return all;
+}
+
+std::vector<Tensor> gradients(const Function &forward, Tensor &weight) {
+  std::vector<Tensor> found;
+  for (const Tensor &x : inputs()) {
+    weight.mutable_grad() = Tensor();
+    const Tensor loss = forward(x);
+    loss.backward();
+    found.push_back(loss.detach());
+    found.push_back(weight.grad());
+  }
+  return found;
+}
+
+bool sameBits(const Tensor &a, const Tensor &b) {
+  const Tensor x = a.contiguous(), y = b.contiguous();
+  return x.sizes() == y.sizes() && std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
+}
+
+class Opaque : public testing::TestWithParam<Case> {};
+
+TEST_P(Opaque, ACompiledSegmentGivesEagersGradients) {
+  Around eager(GetParam().function);
+  const std::vector<Tensor> expected =
+      gradients([&](const Tensor &x) { return eager.forward(x); }, eager.weight);
+  const auto net = std::make_shared<Around>(GetParam().function);
+  auto fast = graphopt::compile(net);
+  for (int i = 0; i < 3; ++i)
+    fast(inputs()[0]);
+  const std::vector<Tensor> got = gradients([&](const Tensor &x) { return fast(x); }, net->weight);
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_TRUE(sameBits(expected[i], got[i])) << "value " << i << "\n" << expected[i] << "\n" << got[i];
+  const graphopt::Explanation explanation = fast.explain();
+  EXPECT_GE(explanation.compiledRuns, 7u) << explanation;
+  EXPECT_TRUE(explanation.notCompiled.empty()) << explanation;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Operators, Opaque,
+    testing::Values(Case{"prod", [](const Tensor &x) { return x.prod(); }},
+                    Case{"prod_dim", [](const Tensor &x) { return x.prod(1); }},
+                    Case{"prod_twice", [](const Tensor &x) { return x.prod(1) + x.prod(0).sum(); }},
+                    Case{"cumprod", [](const Tensor &x) { return x.cumprod(1); }},
+                    Case{"max", [](const Tensor &x) { return x.max(); }},
+                    Case{"min", [](const Tensor &x) { return x.min(); }},
+                    Case{"median", [](const Tensor &x) { return x.median(); }},
+                    Case{"as_strided", [](const Tensor &x) { return x.as_strided({2, 6}, {3, 1}, 1); }},
+                    Case{"quantile", [](const Tensor &x) { return x.quantile(0.5, 1); }},
+                    Case{"opaque_then_opaque", [](const Tensor &x) { return x.cumprod(1).tanh().prod(0); }}),
+    [](const testing::TestParamInfo<Case> &info) { return std::string(info.param.name); });
+
+} // namespace
