@@ -7,6 +7,7 @@
 
 #include "ir/alias.h"
 #include "passes/reverse_sweep.h"
+#include "passes/sized_pieces.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -173,7 +174,12 @@ private:
 Changed lower(ir::Graph &graph, PassContext &context) {
   if (!context.pieces)
     userError("lower needs somebody who runs operators: text alone does not say what they are made of");
+  ir::PieceSource *fixed = context.pieces;
+  SizedPieces sized(*fixed);
+  if (!graph.syms.empty())
+    context.pieces = &sized;
   Lowering(graph, context).run();
+  context.pieces = fixed;
   return Changed::Yes;
 }
 
