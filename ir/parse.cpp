@@ -281,4 +281,12 @@ Graph parseGraph(std::string_view text) {
   return std::move(graphs->front());
 }
 
+Dim parseDim(std::string_view text, const std::vector<std::string> &syms) {
+  Diagnostics diagnostics("", std::string(text));
+  Dim dim = Parser(diagnostics).onlyDim(syms);
+  if (diagnostics.hasErrors())
+    userError("this is no size:\n" + diagnostics.render());
+  return dim;
+}
+
 } // namespace graphopt::ir

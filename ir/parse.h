@@ -16,4 +16,7 @@ std::optional<std::vector<Graph>> parseGraphs(Diagnostics &diagnostics);
 /// One graph from a text that is known to be good (tests, tables); throws a user error otherwise.
 Graph parseGraph(std::string_view text);
 
+/// A dim over these syms ("2*B*T + -1"); throws a user error for other texts.
+Dim parseDim(std::string_view text, const std::vector<std::string> &syms);
+
 } // namespace graphopt::ir

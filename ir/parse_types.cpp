@@ -38,6 +38,15 @@ Dim Parser::dim() {
   }
 }
 
+Dim Parser::onlyDim(const std::vector<std::string> &syms) {
+  for (const std::string &sym : syms)
+    syms_.emplace(sym, Loc());
+  Dim found = dim();
+  if (!failed_ && token_.kind != Token::Kind::End)
+    unexpected("the end of the expression");
+  return found;
+}
+
 Dim Parser::dimSum() {
   Dim sum = dimProduct();
   while (accept("+"))

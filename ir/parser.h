@@ -19,6 +19,8 @@ class Parser {
 public:
   explicit Parser(Diagnostics &diagnostics);
   std::vector<Graph> file();
+  /// The whole text as one dim over these syms.
+  Dim onlyDim(const std::vector<std::string> &syms);
 
 private:
   // ---- tokens and errors (parse.cpp)

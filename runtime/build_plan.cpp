@@ -41,6 +41,10 @@ public:
     plan_.name = graph_.name;
     plan_.device = toString(graph_.device);
     plan_.settings = settingsOf(graph_);
+    for (const ir::Sym &sym : graph_.syms) {
+      plan_.syms.push_back(sym.name);
+      anySizes_.push_back({sym.name, 2});
+    }
     returns_ = planReturns(graph_);
     declare(Value::Kind::Input, PlanInput::Kind::Argument);
     declare(Value::Kind::Cotangent, PlanInput::Kind::Argument);
@@ -176,8 +180,8 @@ private:
     for (const Value *result : op.results()) {
       const bool isRead =
           std::ranges::any_of(result->users(), [](const Op *user) { return user->kind != Op::Kind::Return; });
-      gradients.strides.push_back(isRead ? fixed(result->type.stridesOrContiguous(), *result)
-                                         : std::vector<int64_t>());
+      gradients.strides.push_back(isRead ? literalArgument(dimList(result->type.stridesOrContiguous())).scalar
+                                         : Scalar());
       gradients.results.push_back(newSlot(result));
     }
     plan_.steps.emplace_back(std::move(gradients));
@@ -295,7 +299,7 @@ private:
     if (given.kind == CallArgument::Kind::Literal) {
       argument.scalar = toScalarData(given.literal, where);
       toIValue(given.literal, call.op->schema().arguments()[i],
-               call.op->info.name); // raises when it does not fit
+               call.op->info.name, anySizes_); // raises when it does not fit
     } else if (given.operand.kind == Operand::Kind::Literal) {
       argument.kind = PlanArgument::Kind::Number;
       argument.scalar = toScalarData(given.operand.literal, where);
@@ -439,6 +443,7 @@ private:
 
   const ir::Graph &graph_;
   Plan plan_;
+  SymValues anySizes_; // to see whether symbolic literals are of the right kind
   Returns returns_;
   std::unordered_map<const Value *, int> slots_;
   std::unordered_map<const Value *, int> copies_;

@@ -2,6 +2,7 @@
 #pragma once
 #include "ir/graph.h"
 #include "runtime/plan.h"
+#include "runtime/to_ivalue.h"
 
 #include <ATen/core/Tensor.h>
 #include <memory>
@@ -12,8 +13,8 @@ namespace graphopt::runtime {
 /// The plan of a captured graph in functional form (or of a later stage): one call a step, bodies of updates
 /// and groups inlined, values released after their last use, write-backs and then returned views last.
 /// Constants and host values given inline come with the plan; those in files are inputs. Throws a user error
-/// for the raw form, borders, opaque attributes, attributes that depend on syms, and operators that the
-/// dispatcher does not have.
+/// for the raw form, borders, opaque attributes, and operators that the dispatcher does not have. Attributes may
+/// depend on the graph's syms, whose values each run then brings.
 Plan buildPlan(const ir::Graph &graph);
 
 /// A plan made ready: handles looked up, arguments boxed once. Immutable; run() may be called from many
@@ -26,9 +27,9 @@ public:
   Executor(Executor &&) noexcept;
   Executor &operator=(Executor &&) noexcept;
   const Plan &plan() const;
-  /// `inputs` in the order of plan().inputs. Returns the outputs in order. Errors of operators pass through;
-  /// values are then freed and nothing was committed.
-  std::vector<at::Tensor> run(const std::vector<at::Tensor> &inputs) const;
+  /// `inputs` in the order of plan().inputs, `syms` a value for each of plan().syms. Returns the outputs in
+  /// order. Errors of operators pass through; values are then freed and nothing was committed.
+  std::vector<at::Tensor> run(const std::vector<at::Tensor> &inputs, const SymValues &syms = {}) const;
 
 private:
   struct Prepared;

@@ -15,6 +15,7 @@
 #include "runtime/content.h"
 #include "runtime/device.h"
 #include "runtime/plan_io.h"
+#include "runtime/plan_scalar.h"
 #include "runtime/prepare.h"
 #include "runtime/vjp.h"
 
@@ -28,7 +29,10 @@ namespace graphopt::runtime {
 namespace {
 using c10::IValue;
 
-using PreparedStep = std::variant<PreparedCall, WritebackStep, LeavesStep, GradientsStep>;
+struct PreparedGradients : GradientsStep {
+  std::vector<ir::Attr> layouts; // `strides` as literals
+};
+using PreparedStep = std::variant<PreparedCall, WritebackStep, LeavesStep, PreparedGradients>;
 
 at::Tensor constantTensor(const PlanConstant &constant) {
   ir::Type type =
@@ -40,7 +44,7 @@ at::Tensor constantTensor(const PlanConstant &constant) {
   type.conj = constant.conj;
   type.neg = constant.neg;
   requireDevice(*type.device);
-  return tensorFromContent(type, toAttr(constant.content));
+  return tensorFromContent(type, toAttr(constant.content, {}));
 }
 
 bool leavesTensors(const Operator &op) {
@@ -48,13 +52,27 @@ bool leavesTensors(const Operator &op) {
                      [](const ir::ReturnInfo &result) { return result.isTensor || result.isTensorList; });
 }
 
-/// Steps that need no preparation.
-PreparedStep asPrepared(const Step &step) {
+/// Steps that are no calls.
+PreparedStep asPrepared(const Step &step, const std::vector<std::string> &syms) {
   if (const auto *leaves = std::get_if<LeavesStep>(&step))
     return *leaves;
-  if (const auto *gradients = std::get_if<GradientsStep>(&step))
-    return *gradients;
-  return std::get<WritebackStep>(step);
+  const auto *gradients = std::get_if<GradientsStep>(&step);
+  if (!gradients)
+    return std::get<WritebackStep>(step);
+  PreparedGradients ready{*gradients, {}};
+  for (const Scalar &strides : gradients->strides)
+    ready.layouts.push_back(toAttr(strides, syms));
+  return ready;
+}
+
+/// The list of integers, or nothing for none.
+std::optional<std::vector<int64_t>> integersOf(const ir::Attr &attr, const SymValues &syms) {
+  if (!attr.isList())
+    return std::nullopt;
+  std::vector<int64_t> values;
+  for (const ir::Attr &item : attr.items())
+    values.push_back(item.isInt() ? ir::evaluate(item.asDim(), syms).value_or(0) : 0);
+  return values;
 }
 
 bool anyHistory(const std::vector<at::Tensor> &inputs) {
@@ -77,8 +95,10 @@ namespace {
 /// One run: the slots, the stack, the thread's state.
 class Run {
 public:
-  Run(int slots, c10::DeviceType device, const std::vector<Ambient> &ambients, bool history)
-      : slots_(static_cast<size_t>(slots)), scope_(device), ambients_(ambients), history_(history) {
+  Run(int slots, c10::DeviceType device, const std::vector<Ambient> &ambients, const SymValues &syms,
+      bool history)
+      : slots_(static_cast<size_t>(slots)), scope_(device), ambients_(ambients), syms_(syms),
+        history_(history) {
     stack_.reserve(16);
   }
 
@@ -126,13 +146,14 @@ public:
     release(step.release);
   }
 
-  void operator()(const GradientsStep &step) {
+  void operator()(const PreparedGradients &step) {
     std::vector<at::Tensor> gradients =
         gradientsOf(tensorsOf(step.outputs), tensorsOf(step.cotangents), tensorsOf(step.leaves));
-    for (size_t i = 0; i < gradients.size(); ++i)
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      const auto strides = integersOf(step.layouts[i], syms_);
       if (step.results[i] != -1)
-        slot(step.results[i]) =
-            step.strides[i].empty() ? gradients[i] : laidOut(gradients[i], step.strides[i]);
+        slot(step.results[i]) = strides ? laidOut(gradients[i], *strides) : gradients[i];
+    }
     release(step.release);
   }
 
@@ -162,6 +183,9 @@ private:
     switch (argument.kind) {
     case PreparedArgument::Kind::Constant:
       stack_.push_back(argument.constant);
+      return;
+    case PreparedArgument::Kind::Symbolic:
+      stack_.push_back(argument.make(syms_));
       return;
     case PreparedArgument::Kind::Slot:
       pushTensor(slot(argument.slot));
@@ -213,6 +237,7 @@ private:
   torch::jit::Stack stack_;
   AmbientScope scope_;
   const std::vector<Ambient> &ambients_;
+  const SymValues &syms_;
   bool history_;
   uint32_t ambient_ = kNone;
   bool below_ = false;
@@ -231,10 +256,10 @@ Executor::Executor(Plan plan) {
     const auto *call = std::get_if<CallStep>(&step);
     if (!call) {
       prepared->makesHistory |= std::holds_alternative<LeavesStep>(step);
-      prepared->steps.push_back(asPrepared(step));
+      prepared->steps.push_back(asPrepared(step, plan.syms));
       continue;
     }
-    PreparedCall ready = prepareCall(*call, holdsTensor);
+    PreparedCall ready = prepareCall(*call, holdsTensor, plan.syms);
     for (int slot : call->results)
       if (slot != -1)
         holdsTensor[static_cast<size_t>(slot)] = leavesTensors(*ready.op);
@@ -251,13 +276,16 @@ Executor &Executor::operator=(Executor &&) noexcept = default;
 
 const Plan &Executor::plan() const { return prepared_->plan; }
 
-std::vector<at::Tensor> Executor::run(const std::vector<at::Tensor> &inputs) const {
+std::vector<at::Tensor> Executor::run(const std::vector<at::Tensor> &inputs, const SymValues &syms) const {
   const Plan &plan = prepared_->plan;
+  for (const std::string &sym : plan.syms)
+    if (std::ranges::none_of(syms, [&](const ir::SymValue &value) { return value.name == sym; }))
+      userError(fmt::format("plan @{} needs a value for {}", plan.name, sym));
   if (inputs.size() != plan.inputs.size())
     userError(
         fmt::format("plan @{} takes {} tensors, given {}", plan.name, plan.inputs.size(), inputs.size()));
   SettingsScope settings(plan.settings);
-  Run run(plan.slots, prepared_->device, plan.ambients, prepared_->makesHistory || anyHistory(inputs));
+  Run run(plan.slots, prepared_->device, plan.ambients, syms, prepared_->makesHistory || anyHistory(inputs));
   for (size_t i = 0; i < inputs.size(); ++i)
     run.slot(plan.inputs[i].slot) = inputs[i];
   for (const auto &[slot, tensor] : prepared_->constants)

@@ -13,9 +13,10 @@
 
 namespace graphopt::runtime {
 
-/// A scalar or list argument as data; what it becomes on the stack follows from the operator's schema.
+/// A scalar or list argument as data; what it becomes on the stack follows from the operator's schema. A Dim is
+/// an expression over the plan's syms, as text.
 struct Scalar {
-  enum class Kind : uint8_t { None, Bool, Int, Float, Complex, String, Word, List };
+  enum class Kind : uint8_t { None, Bool, Int, Float, Complex, String, Word, List, Dim };
   Kind kind = Kind::None;
   bool boolean = false;
   int64_t integer = 0;
@@ -83,8 +84,7 @@ struct LeavesStep {
 /// The gradients of `outputs` for `cotangents`, one each, with respect to leaves: a vjp ends.
 struct GradientsStep {
   std::vector<int> outputs, cotangents, leaves, results;
-  std::vector<std::vector<int64_t>>
-      strides; // one a result: what the next steps were made for; empty: as it comes
+  std::vector<Scalar> strides; // one a result, a list: what the next steps were made for; none: as it comes
   std::vector<int> release;
   bool operator==(const GradientsStep &) const = default;
 };
@@ -115,6 +115,7 @@ struct Plan {
   std::string name;
   std::string device = "cpu"; // whose autocast the ambient states mean
   Settings settings;
+  std::vector<std::string> syms; // numbers that each run brings
   int slots = 0;
   std::vector<Ambient> ambients;
   std::vector<PlanInput> inputs;

@@ -13,7 +13,7 @@ namespace graphopt::runtime {
 namespace {
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr const char *kFormat = "graphopt-plan";
 constexpr int kMaxDepth = 64; // of nested lists
 
@@ -40,6 +40,8 @@ Json write(const Scalar &scalar) {
     return scalar.text;
   case Scalar::Kind::Word:
     return {{"w", scalar.text}};
+  case Scalar::Kind::Dim:
+    return {{"d", scalar.text}};
   case Scalar::Kind::List: {
     Json items = Json::array();
     for (const Scalar &item : scalar.items)
@@ -86,10 +88,27 @@ Scalar readScalar(const Json &json, int depth = 0) {
   } else if (json.contains("w")) {
     scalar.kind = Scalar::Kind::Word;
     scalar.text = json.at("w").get<std::string>();
+  } else if (json.contains("d")) {
+    scalar.kind = Scalar::Kind::Dim;
+    scalar.text = json.at("d").get<std::string>();
   } else if (!json.is_null()) {
     bad("a scalar is of no known kind");
   }
   return scalar;
+}
+
+Json write(const std::vector<Scalar> &scalars) {
+  Json json = Json::array();
+  for (const Scalar &scalar : scalars)
+    json.push_back(write(scalar));
+  return json;
+}
+
+std::vector<Scalar> readScalars(const Json &json) {
+  std::vector<Scalar> scalars;
+  for (const Json &item : json)
+    scalars.push_back(readScalar(item));
+  return scalars;
 }
 
 // ---- enums as words, in the order of their values
@@ -137,7 +156,7 @@ Json write(const Step &step) {
   if (const auto *gradients = std::get_if<GradientsStep>(&step))
     return {{"gradients", gradients->outputs}, {"cotangents", gradients->cotangents},
             {"leaves", gradients->leaves},     {"results", gradients->results},
-            {"strides", gradients->strides},   {"release", gradients->release}};
+            {"strides", write(gradients->strides)},   {"release", gradients->release}};
   const CallStep &call = std::get<CallStep>(step);
   Json arguments = Json::array();
   for (const PlanArgument &argument : call.arguments)
@@ -165,7 +184,7 @@ GradientsStep readGradients(const Json &json) {
           json.at("cotangents").get<Slots>(),
           json.at("leaves").get<Slots>(),
           json.at("results").get<Slots>(),
-          json.at("strides").get<std::vector<std::vector<int64_t>>>(),
+          readScalars(json.at("strides")),
           json.at("release").get<Slots>()};
 }
 
@@ -240,6 +259,7 @@ Plan read(const Json &json) {
   plan.name = json.at("name").get<std::string>();
   plan.device = json.at("device").get<std::string>();
   plan.settings = readSettings(json.at("settings"));
+  plan.syms = json.at("syms").get<std::vector<std::string>>();
   plan.slots = json.at("slots").get<int>();
   for (const Json &ambient : json.at("ambients"))
     plan.ambients.push_back(readAmbient(ambient));
@@ -276,6 +296,7 @@ std::string toJson(const Plan &plan) {
                {"name", plan.name},
                {"device", plan.device},
                {"settings", write(plan.settings)},
+               {"syms", plan.syms},
                {"slots", plan.slots}};
   json["ambients"] = Json::array();
   for (const Ambient &ambient : plan.ambients)

@@ -4,6 +4,7 @@
 
 #include "graphopt/error.h"
 #include "runtime/call.h"
+#include "runtime/plan_scalar.h"
 #include "runtime/to_ivalue.h"
 
 #include <algorithm>
@@ -16,8 +17,8 @@ using c10::IValue;
 /// Turns the data of one step into what the stack takes.
 class Preparer {
 public:
-  Preparer(const CallStep &step, const std::vector<bool> &holdsTensor)
-      : step_(step), op_(requireOperator(step.op)), holdsTensor_(holdsTensor) {}
+  Preparer(const CallStep &step, const std::vector<bool> &holdsTensor, const std::vector<std::string> &syms)
+      : step_(step), op_(requireOperator(step.op)), holdsTensor_(holdsTensor), syms_(syms) {}
 
   PreparedCall prepare() {
     size_t wanted = op_.info.args.size();
@@ -82,10 +83,21 @@ private:
     return argument;
   }
 
+  static PreparedArgument symbolic(std::function<IValue(const SymValues &)> make) {
+    PreparedArgument argument;
+    argument.kind = PreparedArgument::Kind::Symbolic;
+    argument.make = std::move(make);
+    return argument;
+  }
+
   PreparedArgument literal(const PlanArgument &given, const ir::ArgInfo &info, size_t i) const {
     bool missing = info.role != ir::ArgInfo::Role::Attr && given.scalar.kind == Scalar::Kind::None;
+    if (!missing && isSymbolic(given.scalar))
+      return symbolic([attr = toAttr(given.scalar, syms_), &op = op_, i](const SymValues &syms) {
+        return toIValue(attr, op.schema().arguments()[i], op.info.name, syms);
+      });
     if (!missing)
-      return constant(toIValue(toAttr(given.scalar), op_.schema().arguments()[i], step_.op));
+      return constant(toIValue(toAttr(given.scalar, syms_), op_.schema().arguments()[i], step_.op));
     if (info.optional)
       return constant(IValue());
     if (info.role == ir::ArgInfo::Role::Tensor)
@@ -94,10 +106,15 @@ private:
   }
 
   PreparedArgument number(const PlanArgument &given, const ir::ArgInfo &info) const {
-    auto scalar = toScalar(toAttr(given.scalar));
+    const auto dtype = given.dtype.empty() ? std::nullopt : ir::parseDType(given.dtype);
+    const ir::Attr attr = toAttr(given.scalar, syms_);
+    if (isSymbolic(given.scalar) && attr.isInt() && info.role == ir::ArgInfo::Role::Tensor)
+      return symbolic([attr, dtype](const SymValues &syms) {
+        return IValue(numberTensor(toScalar(attr, syms).value(), dtype));
+      });
+    auto scalar = toScalar(attr);
     if (!scalar || info.role != ir::ArgInfo::Role::Tensor)
       misfit(info);
-    auto dtype = given.dtype.empty() ? std::nullopt : ir::parseDType(given.dtype);
     return constant(numberTensor(*scalar, dtype));
   }
 
@@ -156,38 +173,14 @@ private:
   const CallStep &step_;
   const Operator &op_;
   const std::vector<bool> &holdsTensor_;
+  const std::vector<std::string> &syms_;
 };
 
 } // namespace
 
-ir::Attr toAttr(const Scalar &scalar) {
-  switch (scalar.kind) {
-  case Scalar::Kind::None:
-    return {};
-  case Scalar::Kind::Bool:
-    return ir::Attr::boolean(scalar.boolean);
-  case Scalar::Kind::Int:
-    return ir::Attr::integer(scalar.integer);
-  case Scalar::Kind::Float:
-    return ir::Attr::real(scalar.real);
-  case Scalar::Kind::Complex:
-    return ir::Attr::complex(scalar.real, scalar.imaginary);
-  case Scalar::Kind::String:
-    return ir::Attr::string(scalar.text);
-  case Scalar::Kind::Word:
-    return ir::Attr::word(scalar.text);
-  case Scalar::Kind::List: {
-    std::vector<ir::Attr> items;
-    for (const Scalar &item : scalar.items)
-      items.push_back(toAttr(item));
-    return ir::Attr::list(std::move(items));
-  }
-  }
-  return {};
-}
-
-PreparedCall prepareCall(const CallStep &step, const std::vector<bool> &holdsTensor) {
-  return Preparer(step, holdsTensor).prepare();
+PreparedCall prepareCall(const CallStep &step, const std::vector<bool> &holdsTensor,
+                         const std::vector<std::string> &syms) {
+  return Preparer(step, holdsTensor, syms).prepare();
 }
 
 } // namespace graphopt::runtime

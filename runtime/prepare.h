@@ -1,18 +1,21 @@
 // One step of a plan made ready: handle found, constants boxed, typed entry chosen.
 #pragma once
 #include "runtime/plan.h"
+#include "runtime/to_ivalue.h"
 #include "runtime/typed_call.h"
 
+#include <functional>
 #include <memory>
 #include <vector>
 
 namespace graphopt::runtime {
 
 struct PreparedArgument {
-  enum class Kind : uint8_t { Constant, Slot, LastUse, TensorList, OptionalTensorList };
+  enum class Kind : uint8_t { Constant, Symbolic, Slot, LastUse, TensorList, OptionalTensorList };
   Kind kind = Kind::Constant;
   int slot = -1;
   c10::IValue constant;
+  std::function<c10::IValue(const SymValues &)> make; ///< Symbolic
   std::vector<int> slots;
 };
 
@@ -35,10 +38,8 @@ struct PreparedCall {
 };
 
 /// `holdsTensor[slot]` is false for slots that hold a host scalar. Throws a user error when the step does not
-/// fit its operator's schema.
-PreparedCall prepareCall(const CallStep &step, const std::vector<bool> &holdsTensor);
-
-/// The data as a literal.
-ir::Attr toAttr(const Scalar &scalar);
+/// fit its operator's schema. `syms` are the plan's.
+PreparedCall prepareCall(const CallStep &step, const std::vector<bool> &holdsTensor,
+                         const std::vector<std::string> &syms);
 
 } // namespace graphopt::runtime
