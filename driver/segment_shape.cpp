@@ -40,8 +40,14 @@ bool sharesMemory(const Segment &segment, const std::vector<ValueId> &wanted) {
                              [&](ValueId id) { return !families.insert(segment.values[id].family).second; });
 }
 
+bool takes(const RowInfo &info, ValueId id) {
+  return std::ranges::any_of(
+      info.operands, [&](const capture::ValueIds &ids) { return std::ranges::find(ids, id) != ids.end(); });
+}
+
 /// Whether a wanted result with gradients is computed from another: whoever asks for gradients of the one, or
-/// puts a hook on it, has to be on the other's way.
+/// puts a hook on it, has to be on the other's way. An operator that gives back its operand (`to` without a
+/// change) computes nothing.
 bool hasInnerResult(const Segment &segment, const std::vector<ValueId> &wanted) {
   Ids ends, later;
   for (ValueId id : wanted)
@@ -54,7 +60,7 @@ bool hasInnerResult(const Segment &segment, const std::vector<ValueId> &wanted) 
     if (!isLater)
       continue;
     for (ValueId id : info.results)
-      if (ends.contains(id))
+      if (ends.contains(id) && !takes(info, id))
         return true;
     later.insert(info.results.begin(), info.results.end());
     later.insert(info.written.begin(), info.written.end());

@@ -100,6 +100,14 @@ std::string differenceIn(const char *what, const std::vector<at::Tensor> &want,
   return "";
 }
 
+std::vector<at::Tensor> withoutUnitStrides(std::vector<at::Tensor> tensors) {
+  for (at::Tensor &tensor : tensors)
+    for (int64_t d = 0; tensor.defined() && d < tensor.dim(); ++d)
+      if (tensor.size(d) == 1)
+        tensor = tensor.select(d, 0).unsqueeze(d);
+  return tensors;
+}
+
 std::string distanceIn(const char *what, const std::vector<at::Tensor> &want,
                        const std::vector<at::Tensor> &got, double tolerance, bool shapeOnly) {
   if (std::string d = differenceIn(what, want, got, /*shapeOnly=*/true); !d.empty() || shapeOnly)

@@ -22,6 +22,10 @@ std::string difference(const at::Tensor &want, const at::Tensor &got, bool shape
 std::string differenceIn(const char *what, const std::vector<at::Tensor> &want,
                          const std::vector<at::Tensor> &got, bool shapeOnly = false);
 
+/// The stride of a dim of size 1 means nothing, and autograd's engine gives another one when it adds two
+/// gradients in place: the tensors with strides that do not show it.
+std::vector<at::Tensor> withoutUnitStrides(std::vector<at::Tensor> tensors);
+
 /// The same for numbers that may be off by `tolerance` times the largest of their tensor; metadata are equal.
 std::string distanceIn(const char *what, const std::vector<at::Tensor> &want,
                        const std::vector<at::Tensor> &got, double tolerance, bool shapeOnly);

@@ -1,15 +1,18 @@
 // corpus-models DATA: every traced or scripted model of the model corpus through the main job
-// (pipeline_check.h), or with --shadow through compile() (shadow_check.h). Prints a line a model, writes the
-// table as Markdown, exits 1 when one differs from eager.
+// (pipeline_check.h), or in one of the other ways of kWays. Prints a line a model, writes the table as
+// Markdown, exits 1 when one differs from eager.
 #include "arguments.h"
 #include "lowered_check.h"
 #include "pipeline_check.h"
 #include "shadow_check.h"
+#include "steps_check.h"
 
 #include <ATen/Parallel.h>
 #include <cstdio>
 #include <fmt/format.h>
 #include <fstream>
+#include <map>
+#include <sstream>
 #include <torch/script.h>
 
 namespace fs = std::filesystem;
@@ -19,11 +22,26 @@ namespace {
 
 struct Settings {
   Selection selection;
-  std::string table;
-  bool scripted = false, shadow = false, lowered = false, core = false, kernels = false, train = false;
+  std::string table, listed;
+  bool scripted = false, shadow = false, lowered = false, core = false, kernels = false, train = false,
+       steps = false;
   int timeout = 300;
 
-  std::string suffix() const { return scripted ? ".script.pt" : ".pt"; }
+  /// Training steps want the trace in train mode, where there is one.
+  fs::path fileOf(const std::string &name) const {
+    const std::string train = name + ".train.pt";
+    if (steps && !scripted && isIndexed(train))
+      return selection.data() / train;
+    return selection.data() / (name + (scripted ? ".script.pt" : ".pt"));
+  }
+
+private:
+  /// The index names the files that are whole and mean what they should.
+  bool isIndexed(const std::string &file) const {
+    std::ifstream in(selection.data() / "index.json");
+    const std::string index(std::istreambuf_iterator<char>(in), {});
+    return index.find("\"" + file + "\"") != std::string::npos;
+  }
 };
 
 std::vector<c10::IValue> loadInputs(const fs::path &io) {
@@ -34,40 +52,42 @@ std::vector<c10::IValue> loadInputs(const fs::path &io) {
   return args;
 }
 
-Factory factoryOf(const fs::path &folder, const std::string &name, const std::string &suffix) {
-  return [=] {
+fs::path inputsOf(const Settings &settings, const std::string &name) {
+  return settings.selection.data() / (name + ".io.pt");
+}
+
+Factory factoryOf(const Settings &settings, const std::string &name) {
+  return [file = settings.fileOf(name), io = inputsOf(settings, name)] {
     Instance instance;
-    instance.program = graphopt::capture::loadTorchScript((folder / (name + suffix)).string());
+    instance.program = graphopt::capture::loadTorchScript(file.string());
     instance.program->train(false);
-    instance.args = loadInputs(folder / (name + ".io.pt"));
+    instance.args = loadInputs(io);
     return instance;
   };
 }
 
-ScriptedFactory scriptedOf(const fs::path &folder, const std::string &name, const std::string &suffix) {
-  return [=] {
-    return Scripted{torch::jit::load((folder / (name + suffix)).string()),
-                    loadInputs(folder / (name + ".io.pt"))};
+ScriptedFactory scriptedOf(const Settings &settings, const std::string &name) {
+  return [file = settings.fileOf(name), io = inputsOf(settings, name)] {
+    return Scripted{torch::jit::load(file.string()), loadInputs(io)};
   };
 }
 
 /// One row: the fields between bars, so that the parent can print and count.
 std::string row(const Settings &settings, const std::string &name) {
-  Outcome o = check(factoryOf(settings.selection.data(), name, settings.suffix()), {.seed = 1});
+  Outcome o = check(factoryOf(settings, name), {.seed = 1});
   std::string why = o.reason.empty() ? "" : o.step + ": " + o.reason;
   return fmt::format("{} | {} | {} | {} | {} | {} | {} | {}", name, o.captured, o.cleaned, o.guards,
                      o.followed, o.borders, toString(o.verdict), why);
 }
 
 std::string shadowRow(const Settings &settings, const std::string &name) {
-  ShadowOutcome o =
-      checkShadow(scriptedOf(settings.selection.data(), name, settings.suffix()), settings.train);
+  ShadowOutcome o = checkShadow(scriptedOf(settings, name), settings.train);
   return fmt::format("{} | {} | {} | {} | {} | {} | {} | {} | {}", name, o.operators, o.atOnce, o.segments,
                      o.recordings, o.lateDivergences, o.borders, toString(o.verdict), o.reason);
 }
 
 std::string loweredRow(const Settings &settings, const std::string &name) {
-  Factory make = factoryOf(settings.selection.data(), name, settings.suffix());
+  Factory make = factoryOf(settings, name);
   LoweredOutcome o = checkLowered(make, {.seed = 1,
                                          .arguments = {},
                                          .allArguments = true,
@@ -78,39 +98,149 @@ std::string loweredRow(const Settings &settings, const std::string &name) {
                      o.probes, o.withKernels, o.lowerMs, toString(o.verdict), why);
 }
 
+/// What is on record about files of models: "FILE KIND reason" a line.
+std::map<std::string, std::string> readListed(const std::string &path) {
+  std::map<std::string, std::string> listed;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    std::string file, kind;
+    if (words >> file >> kind && file[0] != '#')
+      listed[file] = kind;
+  }
+  return listed;
+}
+
+constexpr const char *kListed = "as listed";
+
+/// What became of a model's steps, as the list says it: nothing where they are equal and went through
+/// compiled backwards; "first" where they did with their first result alone.
+std::string kindOf(const StepsOutcome &all, const StepsOutcome &first) {
+  if (all.verdict != Outcome::Verdict::Equal || first.verdict != Outcome::Verdict::Equal)
+    return "differs";
+  return all.compiledRuns > 0 ? "" : first.compiledRuns > 0 ? "first" : "uncompiled";
+}
+
+std::string stepsVerdict(const Settings &settings, const std::string &name, const std::string &kind,
+                         std::string &reason) {
+  const std::map<std::string, std::string> listed = readListed(settings.listed);
+  const auto line = listed.find(settings.fileOf(name).filename().string());
+  const std::string want = line == listed.end() ? "" : line->second;
+  if (want == kind)
+    return kind.empty() ? toString(Outcome::Verdict::Equal) : kListed;
+  reason += fmt::format(" [{}, the list says {}]", kind.empty() ? "equal and compiled" : kind,
+                        want.empty() ? "nothing" : want);
+  return toString(Outcome::Verdict::Wrong);
+}
+
+std::string stepsRow(const Settings &settings, const std::string &name) {
+  const ScriptedFactory load = scriptedOf(settings, name);
+  const StepsOutcome all = checkSteps(load, Results::All);
+  const bool isOver = all.verdict != Outcome::Verdict::Equal || all.compiledRuns > 0;
+  const StepsOutcome first = isOver ? StepsOutcome() : checkSteps(load, Results::First);
+  std::string reason = all.reason + (first.reason.empty() ? "" : " | the first result: " + first.reason);
+  const std::string verdict = all.verdict == Outcome::Verdict::Invalid
+                                  ? toString(all.verdict)
+                                  : stepsVerdict(settings, name, kindOf(all, first), reason);
+  const bool isTrain = settings.scripted || settings.fileOf(name).string().ends_with(".train.pt");
+  return fmt::format("{} | {} | {:.4g} | {:.4g} | {} | {} | {} | {} | {}", name, isTrain ? "train" : "eval",
+                     all.first, all.last, all.segments, all.compiledRuns + first.compiledRuns,
+                     all.otherRuns + first.otherRuns, verdict, reason);
+}
+
+/// A way to check a model: the columns of its row between the name and the result.
+struct Way {
+  std::vector<const char *> columns;
+  std::string (*row)(const Settings &settings, const std::string &name);
+};
+
+const Way kMain = {{"ops captured", "after cleanup", "guards", "reads followed", "borders"}, row};
+const Way kShadow = {
+    {"operators", "at once", "segments", "recordings", "divergences after call 2", "borders"}, shadowRow};
+const Way kLowered = {{"operators", "lowered, both ways", "gradients", "probes", "with kernels", "ms"},
+                      loweredRow};
+const Way kSteps = {{"mode", "first loss", "last loss", "segments", "compiled runs", "other runs"}, stepsRow};
+
+const Way &wayOf(const Settings &settings) {
+  return settings.steps                      ? kSteps
+         : settings.shadow                   ? kShadow
+         : settings.lowered || settings.core ? kLowered
+                                             : kMain;
+}
+
 /// The row of one model, run in a process of its own.
 std::string runModel(const Settings &settings, const std::string &name) {
-  auto work = [&] {
-    return settings.shadow                     ? shadowRow(settings, name)
-           : settings.lowered || settings.core ? loweredRow(settings, name)
-                                               : row(settings, name);
-  };
-  std::string line = inChild(work, settings.timeout);
+  const Way &way = wayOf(settings);
+  std::string line = inChild([&] { return way.row(settings, name); }, settings.timeout);
   bool isRow = line.find(" | ") != std::string::npos && !line.ends_with("TIMEOUT") &&
                line.find("CRASH") == std::string::npos;
-  const char *empty =
-      settings.shadow || settings.lowered || settings.core ? " | | | | | | |" : " | | | | | |";
-  return isRow ? line : fmt::format("{}{} WRONG | {}", name, empty, line);
+  if (isRow)
+    return line;
+  std::string lost = name;
+  for (size_t i = 0; i < way.columns.size(); ++i)
+    lost += " | ";
+  return fmt::format("{} | WRONG | {}", lost, line);
 }
 
 void writeTable(const Settings &settings, const std::vector<std::string> &rows) {
   std::ofstream out(settings.table);
-  if (settings.shadow)
-    out << "| model | operators | at once | segments | recordings | divergences after call 2 | borders | "
-           "result | |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n";
-  else if (settings.lowered || settings.core)
-    out << "| model | operators | lowered, both ways | gradients | probes | with kernels | ms | result | |\n"
-           "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n";
-  else
-    out << "| model | ops captured | after cleanup | guards | reads followed | borders | result | |\n"
-           "| --- | ---: | ---: | ---: | ---: | ---: | --- | --- |\n";
+  const Way &way = wayOf(settings);
+  out << "| model |";
+  for (const char *column : way.columns)
+    out << " " << column << " |";
+  out << " result | |\n| --- |";
+  for (size_t i = 0; i < way.columns.size(); ++i)
+    out << " ---: |";
+  out << " --- | --- |\n";
   for (const std::string &line : rows)
     out << "| " << line << " |\n";
 }
 
-bool has(const std::string &row, Outcome::Verdict verdict) {
-  return row.find(fmt::format(" | {} | ", toString(verdict))) != std::string::npos;
+bool has(const std::string &row, const char *verdict) {
+  return row.find(fmt::format(" | {} | ", verdict)) != std::string::npos;
 }
+
+/// Rows, and what became of them.
+class Tally {
+public:
+  void add(const std::string &row) {
+    rows_.push_back(row);
+    equal_ += has(row, toString(Outcome::Verdict::Equal));
+    invalid_ += has(row, toString(Outcome::Verdict::Invalid));
+    listed_ += has(row, kListed);
+    std::printf("%s\n", row.c_str());
+    std::fflush(stdout);
+  }
+  const std::vector<std::string> &rows() const { return rows_; }
+
+  /// The sums, and the exit status.
+  int finish(const Settings &settings) const {
+    if (settings.steps)
+      sumOfSteps();
+    const size_t failed = rows_.size() - equal_ - invalid_ - listed_;
+    std::printf("models: %zu passed, %zu failed, %zu skipped\n", equal_ + listed_, failed, invalid_);
+    return failed > 0 || equal_ == 0 ? 1 : 0;
+  }
+
+private:
+  void sumOfSteps() const {
+    uint64_t compiled = 0, other = 0;
+    for (const std::string &row : rows_) {
+      std::istringstream cells(row);
+      std::string cell;
+      for (int i = 0; std::getline(cells, cell, '|'); ++i)
+        if (i == 5 || i == 6)
+          (i == 5 ? compiled : other) += std::strtoull(cell.c_str(), nullptr, 10);
+    }
+    fmt::print(
+        "training steps: {} models equal, {} as listed; {} runs of segments through compiled backwards, {} "
+        "through autograd's nodes for a reason\n",
+        equal_, listed_, compiled, other);
+  }
+
+  std::vector<std::string> rows_;
+  size_t equal_ = 0, invalid_ = 0, listed_ = 0;
+};
 
 } // namespace
 
@@ -129,25 +259,25 @@ int main(int argc, char **argv) {
   app.add_flag("--kernels", settings.kernels, "probes run kernels, and must show what they show without")
       ->needs("--lowered");
   app.add_flag("--train", settings.train, "in train mode, with gradients")->needs(shadow);
+  auto *steps =
+      app.add_flag("--steps", settings.steps,
+                   "five steps of SGD through compile() beside eager, instead of the main job; traces in "
+                   "train mode where DATA has them")
+          ->excludes(shadow);
+  app.add_option("--listed", settings.listed, "models that differ, or run uncompiled, for a reason")
+      ->needs(steps)
+      ->type_name("FILE")
+      ->check(CLI::ExistingFile);
   app.add_option("--table", settings.table, "write the rows as a Markdown table")->type_name("FILE");
   app.add_option("--timeout", settings.timeout, "of one model (300)")->type_name("SECONDS");
   if (auto status = parseArguments(app, argc, argv))
     return *status;
   at::set_num_threads(1);
-  std::vector<std::string> rows;
-  size_t equal = 0, invalid = 0;
-  for (const std::string &name : settings.selection.namesIn(settings.selection.data(), ".io.pt")) {
-    if (!fs::exists(settings.selection.data() / (name + settings.suffix())))
-      continue;
-    rows.push_back(runModel(settings, name));
-    equal += has(rows.back(), Outcome::Verdict::Equal);
-    invalid += has(rows.back(), Outcome::Verdict::Invalid);
-    std::printf("%s\n", rows.back().c_str());
-    std::fflush(stdout);
-  }
+  Tally tally;
+  for (const std::string &name : settings.selection.namesIn(settings.selection.data(), ".io.pt"))
+    if (fs::exists(settings.fileOf(name)))
+      tally.add(runModel(settings, name));
   if (!settings.table.empty())
-    writeTable(settings, rows);
-  const size_t failed = rows.size() - equal - invalid;
-  std::printf("models: %zu passed, %zu failed, %zu skipped\n", equal, failed, invalid);
-  return failed > 0 || equal == 0 ? 1 : 0;
+    writeTable(settings, tally.rows());
+  return tally.finish(settings);
 }

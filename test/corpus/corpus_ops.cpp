@@ -2,6 +2,7 @@
 // only if the file of --refusals, written beforehand, has its line "OPERATOR CASE-GLOB reason"; anything else
 // that is not equal fails. Exits 1 on a failure and when fewer than 98 % are equal.
 #include "arguments.h"
+#include "contents.h"
 #include "dynamic_check.h"
 #include "lowered_check.h"
 #include "pipeline_check.h"
@@ -47,26 +48,11 @@ std::vector<Refusal> readRefusals(const std::string &path) {
   return refusals;
 }
 
-/// Copies that share memory as the tensors do. Whole storages: as_strided reads outside its tensor.
-std::vector<at::Tensor> copiesOf(const std::vector<at::Tensor> &tensors) {
-  std::map<const c10::StorageImpl *, at::Tensor> memory;
-  std::vector<at::Tensor> copies;
-  for (const at::Tensor &t : tensors) {
-    at::Tensor &whole = memory[t.storage().unsafeGetStorageImpl()];
-    auto bytes = static_cast<int64_t>(t.storage().nbytes());
-    if (!whole.defined())
-      whole = at::empty({0}, at::kByte).set_(t.storage(), 0, {bytes}, {1}).clone();
-    copies.push_back(
-        at::empty({0}, t.options()).set_(whole.storage(), t.storage_offset(), t.sizes(), t.strides()));
-  }
-  return copies;
-}
-
 Factory factoryOf(const torch::jit::Module &item) {
   return [=] {
     Instance instance;
     instance.program = graphopt::capture::torchScriptProgram(item.attr("fn").toModule());
-    for (const at::Tensor &tensor : copiesOf(item.attr("inputs").toTensorVector()))
+    for (const at::Tensor &tensor : copiesWithMemory(item.attr("inputs").toTensorVector()))
       instance.args.emplace_back(tensor);
     return instance;
   };

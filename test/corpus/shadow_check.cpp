@@ -2,12 +2,12 @@
 #include "shadow_check.h"
 
 #include "comparison.h"
+#include "contents.h"
 
 #include <graphopt/compile.h>
 #include <graphopt/error.h>
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 #include <algorithm>
 #include <fmt/format.h>
 #include <torch/csrc/jit/passes/inliner.h>
@@ -26,43 +26,10 @@ std::string firstLine(const std::string &text) {
   return text.substr(0, std::min<size_t>(text.find('\n'), 300));
 }
 
-/// Like `given`, with other contents: numbers with its mean and deviation, integers from its range.
-Tensor freshLike(const Tensor &given, const at::Generator &generator) {
-  Tensor fresh = given.detach().clone();
-  if (fresh.numel() == 0)
-    return fresh;
-  if (fresh.is_floating_point()) {
-    double deviation = fresh.numel() > 1 ? fresh.std().item().toDouble() : 1.0;
-    return fresh.normal_(fresh.mean().item().toDouble(), deviation, generator);
-  }
-  if (fresh.scalar_type() == at::kBool)
-    return fresh.bernoulli_(0.5, generator);
-  const auto low = fresh.min().item().toLong(), high = fresh.max().item().toLong();
-  return fresh.random_(low, high + 1, generator);
-}
-
-template <class Change> Values changed(const Values &given, const Change &change) {
-  Values values;
-  for (const c10::IValue &value : given) {
-    std::vector<Tensor> leaves;
-    capture::Structure structure = capture::flatten(value, leaves);
-    for (Tensor &leaf : leaves)
-      leaf = change(leaf);
-    values.push_back(capture::unflatten(structure, leaves));
-  }
-  return values;
-}
-
-/// A loaded archive's tensors have no allocator, as memory of the host's own; a program's arguments do.
-Values inOwnMemory(const Values &given) {
-  return changed(given, [](const Tensor &leaf) { return leaf.clone(); });
-}
-
 Values argumentsOf(const Values &given, int call) {
   if (!isFresh(call))
     return given;
-  at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(100 + call));
-  return changed(given, [&](const Tensor &leaf) { return freshLike(leaf, generator); });
+  return freshContents(given, static_cast<uint64_t>(100 + call));
 }
 
 /// One instance of the program, called again and again.

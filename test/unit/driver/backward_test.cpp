@@ -139,6 +139,23 @@ TEST(Backward, aSecondForwardBeforeTheFirstBackward) {
   EXPECT_GT(compiled.explanation.compiledRuns, 0u);
 }
 
+/// `to` gives its operand back when there is nothing to change: no second result.
+TEST(Backward, aResultThatAnOperatorGaveBack) {
+  torch::manual_seed(5);
+  const Tensor w = torch::randn({6, 6}).requires_grad_(), other = w.detach().clone().requires_grad_();
+  const auto forward = [](const Tensor &x, const Tensor &w) {
+    return torch::tanh(x.matmul(w)).to(torch::kFloat);
+  };
+  auto fast = graphopt::compile(forward);
+  for (int i = 0; i < 5; ++i) {
+    forward(input(i), w).pow(2).sum().backward();
+    fast(input(i), other).pow(2).sum().backward();
+  }
+  EXPECT_TRUE(sameBits(w.grad(), other.grad()));
+  EXPECT_GT(fast.explain().compiledRuns, 0u) << fast.explain();
+  EXPECT_TRUE(fast.explain().notCompiled.empty()) << fast.explain();
+}
+
 TEST(Backward, twiceWithRetainGraph) {
   expectAsEager([](const Forward &forward, Net &net) {
     const Tensor loss = forward(input()).pow(2).sum();
