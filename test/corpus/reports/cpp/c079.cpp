@@ -37,6 +37,12 @@ CASE(c079) {
     Tensor got = f(x);
     manual_seed(100 + i);
     Tensor want = ref(x);
+    net->zero_grad();
+    ref->zero_grad();
+    got.pow(2).mean().backward();
+    want.pow(2).mean().backward();
+    for (size_t p = 0; p < net->parameters().size(); ++p)
+      CHECK_THAT(cases::close(net->parameters()[p].grad(), ref->parameters()[p].grad()));
     if (training)
       CHECK_THAT(got.eq(0).any().item<bool>()); // dropout is active
     else
@@ -45,4 +51,5 @@ CASE(c079) {
     CHECK_THAT(net->n->num_batches_tracked.item<int64_t>() == i / 2 + 1);
   }
   CHECK_THAT(compilations() == start);
+  CHECK_THAT(ranCompiledBackward(f));
 }

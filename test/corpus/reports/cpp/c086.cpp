@@ -1,4 +1,4 @@
-// pytorch/pytorch#69031.  Two replicas (ranks) in one process, two accumulation steps; the
+// pytorch/pytorch#69031.  Two replicas (ranks) in one process, ten accumulation steps; the
 // branch used differs between the steps and the ranks, one parameter is never used.  After the
 // average all replicas hold the same gradient; the unused parameter has none (or zero).
 // Compiled + data parallel: the same, although the last step does not touch every parameter.
@@ -20,6 +20,7 @@ CASE(c086) {
   auto train = [](bool compiled) {
     std::vector<c086::Two> rank(2);
     std::vector<std::function<Tensor(Tensor, bool)>> call;
+    std::vector<std::function<bool()>> ranCompiled;
     for (auto &m : rank) {
       {
         NoGradGuard g;
@@ -30,14 +31,17 @@ CASE(c086) {
       if (compiled) {
         auto f = graphopt::compile(m);
         call.push_back([f](Tensor x, bool u) mutable { return f(x, u); });
+        ranCompiled.push_back([f] { return ranCompiledBackward(f); });
       } else
         call.push_back([m](Tensor x, bool u) mutable { return m->forward(x, u); });
     }
-    for (int step = 0; step < 2; ++step)
+    for (int step = 0; step < 10; ++step)
       for (int r = 0; r < 2; ++r) {
-        Tensor x = cases::ramp({4, 3}, r, 1 + step);
+        Tensor x = cases::ramp({4, 3}, r, 1 + 0.1 * step);
         call[r](x, (step + r) % 2 == 0).pow(2).mean().backward(); // no average before the last step
       }
+    for (const auto &ran : ranCompiled)
+      CHECK_THAT(ran());
     auto p0 = rank[0]->parameters(), p1 = rank[1]->parameters();
     std::vector<Tensor> avg;
     for (size_t i = 0; i < p0.size(); ++i) { // the all-reduce

@@ -32,6 +32,9 @@ CASE(c091) {
            want = c091::under(on, t, [&] { return model(x); });
     CHECK_THAT(cases::close(got, want, on ? 2e-2 : 1e-5, on ? 4e-3 : 1e-6));
     CHECK_THAT(got.scalar_type() == want.scalar_type());
+    Tensor dGot = autograd::grad({got.pow(2).sum()}, {lin->weight})[0],
+           dWant = autograd::grad({want.pow(2).sum()}, {lin->weight})[0];
+    CHECK_THAT(cases::close(dGot, dWant, on ? 2e-2 : 1e-5, on ? 4e-3 : 1e-6));
     NoGradGuard g;
     lin->weight.mul_(-1.3);
   }

@@ -12,11 +12,14 @@
 #ifdef GRAPHOPT
 #include <graphopt/graphopt.h>
 inline long compilations() { return static_cast<long>(graphopt::compilations()); }
+/// Whether gradients came from a compiled backward.
+template <class F> bool ranCompiledBackward(const F &compiled) { return compiled.explain().compiledRuns > 0; }
 #else
 namespace graphopt {
 template <class M> M compile(M model) { return model; }
 } // namespace graphopt
 inline long compilations() { return 0; }
+template <class F> bool ranCompiledBackward(const F &) { return true; }
 #endif
 
 namespace cases {
