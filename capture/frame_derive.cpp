@@ -149,6 +149,7 @@ Frame::Activation &Frame::followerOf(Template from) {
   auto node = std::make_shared<SegmentNode>();
   Segment &segment = node->segment = from.base->segment;
   node->isDerived = true;
+  node->base = from.base;
   node->verification = from.base->verification;
   auto derivation = std::make_unique<Derivation>();
   derivation->users.resize(segment.values.size());

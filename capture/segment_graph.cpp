@@ -7,6 +7,7 @@
 #include "capture/sym_table.h"
 #include "capture/thread_probe.h"
 #include "capture/to_attr.h"
+#include "capture/window_sizes.h"
 
 #include <ATen/core/ivalue.h>
 #include <algorithm>
@@ -27,14 +28,6 @@ ir::Type typeOf(const Metadata &metadata) {
   type.conj = metadata.keys.has(c10::DispatchKey::Conjugate);
   type.neg = metadata.keys.has(c10::DispatchKey::Negative);
   return type;
-}
-
-bool isContiguous(const Metadata &metadata) {
-  int64_t stride = 1;
-  for (size_t d = metadata.sizes.size(); d-- > 0; stride *= std::max<int64_t>(metadata.sizes[d], 1))
-    if (metadata.strides[d] != stride)
-      return false;
-  return true;
 }
 
 constexpr ir::DimRange kAnyInteger{ir::DimRange::kNegInf, ir::DimRange::kInf};
@@ -67,31 +60,35 @@ public:
     graph_.device = toDevice(segment_.device);
   }
 
-  ir::Graph build() {
+  SizedGraph build() {
     for (ValueId id : segment_.liveIns)
       declare(id);
     for (size_t i = 0; i < segment_.size(); ++i)
       addRow(i);
     addReturn();
     graph_.syms = syms_.syms();
-    return std::move(graph_);
+    return {std::move(graph_), SegmentSizes(members_, syms_)};
   }
 
 private:
   /// A number of all members.
-  template <class F> ir::Dim dim(ir::DimRange range, F &&numberOf) {
+  template <class F> ir::Dim dim(ir::DimRange range, F &&numberOf, const std::vector<ir::Dim> &likely = {}) {
     std::vector<int64_t> values;
     for (const Segment *member : members_)
       values.push_back(numberOf(*member));
-    return syms_.of(values, range);
+    return syms_.of(values, range, likely);
   }
 
-  ir::Type typeOfValue(ValueId id) {
+  /// `likely`: of the last dims.
+  ir::Type typeOfValue(ValueId id, const std::vector<std::vector<ir::Dim>> &likely = {}) {
     const SegmentValue &value = segment_.values[id];
     ir::Type type = typeOf(value.metadata);
-    for (size_t d = 0; d < value.metadata.sizes.size(); ++d)
-      type.sizes.push_back(dim(value.isLiveIn ? rangeOf(value, d) : kAnySize,
-                               [&](const Segment &member) { return member.values[id].metadata.sizes[d]; }));
+    const size_t rank = value.metadata.sizes.size();
+    for (size_t d = 0; d < rank; ++d)
+      type.sizes.push_back(dim(
+          value.isLiveIn ? rangeOf(value, d) : kAnySize,
+          [&](const Segment &member) { return member.values[id].metadata.sizes[d]; },
+          d + likely.size() >= rank ? likely[d + likely.size() - rank] : std::vector<ir::Dim>()));
     bool needsStrides = std::any_of(members_.begin(), members_.end(), [&](const Segment *member) {
       return !isContiguous(member->values[id].metadata);
     });
@@ -203,19 +200,27 @@ private:
     return graph_.intern({info.module, false, ambientWords(state)});
   }
 
+  std::vector<std::vector<ir::Dim>> windowsOf(const RowInfo &info) const {
+    if (members_.size() == 1 || info.operands.empty() || info.operands[0].size() != 1 ||
+        info.operands[0][0] == 0)
+      return {};
+    return windowSizes(segment_, info, values_[info.operands[0][0]]->type.sizes);
+  }
+
   void addRow(size_t i) {
     const RowInfo &info = segment_.infos[i];
     std::vector<Operand> operands;
     for (size_t a = 0; a < info.arguments.size(); ++a)
       if (info.facts->arguments[a].role != ArgumentFacts::Role::Attr)
         operands.push_back(argumentOf(info, a));
+    const std::vector<std::vector<ir::Dim>> windows = windowsOf(info);
     std::vector<ValueId> made; // a written argument that is returned is no result of its own
     std::vector<ir::Graph::ResultSpec> results;
     for (ValueId id : info.results) {
       if (std::find(info.written.begin(), info.written.end(), id) != info.written.end())
         continue;
       made.push_back(id);
-      results.push_back({info.facts->base, id == 0 ? noneType() : typeOfValue(id)});
+      results.push_back({info.facts->base, id == 0 ? noneType() : typeOfValue(id, windows)});
     }
     ir::Op *op = graph_.append(graph_.body(), ir::Op::Kind::Call, info.facts->name, std::move(operands),
                                attrsOf(i), results);
@@ -257,12 +262,17 @@ private:
 
 } // namespace
 
-ir::Graph graphOf(const Segment &segment, const std::vector<const Segment *> &others, const std::string &name,
-                  const std::vector<ValueId> *returned) {
+SizedGraph sizedGraphOf(const Segment &segment, const std::vector<const Segment *> &others,
+                        const std::string &name, const std::vector<ValueId> *returned) {
   std::vector<const Segment *> members{&segment};
   std::copy_if(others.begin(), others.end(), std::back_inserter(members),
                [&](const Segment *other) { return sameFlags(segment, *other); });
   return SegmentGraphBuilder(members, name, returned).build();
+}
+
+ir::Graph graphOf(const Segment &segment, const std::vector<const Segment *> &others, const std::string &name,
+                  const std::vector<ValueId> *returned) {
+  return sizedGraphOf(segment, others, name, returned).graph;
 }
 
 } // namespace graphopt::capture

@@ -1,6 +1,7 @@
 // A segment in the language of the compiler.
 #pragma once
 #include "capture/segment.h"
+#include "capture/segment_sizes.h"
 #include "ir/graph.h"
 
 namespace graphopt::capture {
@@ -13,5 +14,13 @@ namespace graphopt::capture {
 /// `returned`: these values are returned instead, in order.
 ir::Graph graphOf(const Segment &segment, const std::vector<const Segment *> &others, const std::string &name,
                   const std::vector<ValueId> *returned = nullptr);
+
+/// The same with what its syms are in other segments of the family.
+struct SizedGraph {
+  ir::Graph graph;
+  SegmentSizes sizes;
+};
+SizedGraph sizedGraphOf(const Segment &segment, const std::vector<const Segment *> &others,
+                        const std::string &name, const std::vector<ValueId> *returned = nullptr);
 
 } // namespace graphopt::capture

@@ -50,23 +50,42 @@ std::optional<Dim> fit(const Dim &x, const Values &xs, const Values &ys) {
 
 } // namespace
 
-Dim SymTable::of(const Values &values, ir::DimRange range) {
+bool SymTable::has(const Dim &dim, const Values &values) const {
+  for (size_t k = 0; k < values.size(); ++k) {
+    std::vector<ir::SymValue> syms;
+    for (size_t i = 0; i < syms_.size(); ++i)
+      syms.push_back({syms_[i].name, values_[i][k]});
+    if (ir::evaluate(dim, syms) != values[k])
+      return false;
+  }
+  return true;
+}
+
+Dim SymTable::of(const Values &values, ir::DimRange range, const std::vector<Dim> &likely) {
   if (std::all_of(values.begin(), values.end(), [&](int64_t value) { return value == values[0]; }))
     return Dim(values[0]);
-  auto known = std::find(values_.begin(), values_.end(), values);
-  if (known != values_.end())
-    return Dim::sym(syms_[static_cast<size_t>(known - values_.begin())].name);
-  for (size_t i = 0; i < syms_.size(); ++i)
-    if (auto found = fit(Dim::sym(syms_[i].name), values_[i], values))
+  const auto known =
+      std::find_if(bases_.begin(), bases_.end(), [&](const Base &base) { return base.values == values; });
+  for (const Dim &dim : likely)
+    if (has(dim, values)) {
+      if (known == bases_.end())
+        bases_.push_back({dim, values});
+      return dim;
+    }
+  if (known != bases_.end())
+    return known->dim;
+  for (const Base &base : bases_)
+    if (auto found = fit(base.dim, base.values, values))
       return *found;
-  for (size_t i = 0; i < syms_.size(); ++i)
-    for (size_t j = i; j < syms_.size(); ++j)
+  for (size_t i = 0; i < bases_.size(); ++i)
+    for (size_t j = i; j < bases_.size(); ++j)
       if (auto found =
-              fit(Dim::sym(syms_[i].name) * Dim::sym(syms_[j].name), product(values_[i], values_[j]), values))
+              fit(bases_[i].dim * bases_[j].dim, product(bases_[i].values, bases_[j].values), values))
         return *found;
   syms_.push_back({fmt::format("S{}", syms_.size()), range});
   values_.push_back(values);
-  return Dim::sym(syms_.back().name);
+  bases_.push_back({Dim::sym(syms_.back().name), values});
+  return bases_.back().dim;
 }
 
 } // namespace graphopt::capture

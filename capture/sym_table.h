@@ -11,14 +11,20 @@ namespace graphopt::capture {
 /// nothing.
 class SymTable {
 public:
-  /// One value a segment. `range`: of a sym, should one have to be made.
-  ir::Dim of(const std::vector<int64_t> &values, ir::DimRange range);
+  /// One value a segment. `range`: of a sym, should one have to be made. `likely`: expressions to try first.
+  ir::Dim of(const std::vector<int64_t> &values, ir::DimRange range, const std::vector<ir::Dim> &likely = {});
   /// Those made so far: S0, S1 ...
   const std::vector<ir::Sym> &syms() const { return syms_; }
 
 private:
+  bool has(const ir::Dim &dim, const std::vector<int64_t> &values) const;
+  struct Base {
+    ir::Dim dim;
+    std::vector<int64_t> values;
+  };
   std::vector<ir::Sym> syms_;
   std::vector<std::vector<int64_t>> values_; // by sym
+  std::vector<Base> bases_;                  // what others are made of: syms, and likely ones that were right
 };
 
 } // namespace graphopt::capture

@@ -225,6 +225,7 @@ void TraceGraph::noteDerived(const Segment &derived, const SegmentPtr &base) {
   node->verification = base->verification;
   node->isDerived = true;
   node->derivedFrom = base->segment.number;
+  node->base = base;
   node->lastVisit = visits_;
   family.derived.push_back(node);
   dropLeastUsed(family);

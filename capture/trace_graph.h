@@ -59,6 +59,7 @@ struct SegmentNode {
   std::shared_ptr<Family> family;
   bool isDerived = false;                                   ///< worked out from a recorded one
   int derivedFrom = -1;                                     ///< number of the recorded one
+  std::weak_ptr<SegmentNode> base;                          ///< the recorded one
   std::unique_ptr<std::atomic<ShapeSource>[]> shapeSources; ///< of a recorded one, by row: found when needed
   std::atomic<uint64_t> lastVisit{0};
   bool isCut =

@@ -37,10 +37,10 @@ const void *memoryOf(const at::Tensor &tensor) {
   return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
 }
 
-std::vector<int64_t> fixed(const std::vector<ir::Dim> &dims) {
+std::vector<int64_t> valuesOf(const std::vector<ir::Dim> &dims, const std::vector<ir::SymValue> &syms) {
   std::vector<int64_t> values;
   for (const ir::Dim &dim : dims)
-    values.push_back(dim.value());
+    values.push_back(ir::evaluate(dim, syms).value());
   return values;
 }
 
@@ -91,6 +91,7 @@ private:
 std::vector<at::Tensor> gradientsAgain(const ir::Graph &graph, const std::vector<std::string> &names,
                                        const std::vector<size_t> &positions,
                                        const std::vector<bool> &isDifferentiable,
+                                       const std::vector<ir::SymValue> &syms,
                                        const std::vector<at::Tensor> &liveIns,
                                        const std::vector<at::Tensor> &cotangents) {
   const bool createGraph = c10::GradMode::is_enabled();
@@ -100,7 +101,9 @@ std::vector<at::Tensor> gradientsAgain(const ir::Graph &graph, const std::vector
   std::vector<at::Tensor> results, roots, given, leaves;
   {
     c10::AutoGradMode grad(true);
-    results = runtime::interpret(graph, environment);
+    runtime::InterpretOptions options;
+    options.syms = syms;
+    results = runtime::interpret(graph, environment, options);
   }
   for (size_t i = 0, next = 0; i < results.size(); ++i) {
     if (!isDifferentiable[i])
@@ -132,16 +135,19 @@ std::string reasonAgainst(const SegmentRun &run) {
     return "a part of it ran";
   if (!run.scalars.empty())
     return "numbers differ from the recorded ones";
-  return run.node->isDerived ? "sizes differ from the recorded ones" : "";
+  return "";
 }
 
-CompiledSegment::CompiledSegment(const SegmentRun &run, const ResultVersions &versions, Lowering &lowering) {
-  const Segment &segment = segmentOf(run);
-  const std::vector<ValueId> wanted = wantedResults(run);
+CompiledSegment::CompiledSegment(const Segment &segment, const std::vector<const Segment *> &others,
+                                 const std::vector<ValueId> &wanted, const ResultVersions &versions,
+                                 Lowering &lowering)
+    : name_(fmt::format("segment {}", segment.number)) {
   if (std::string reason = reasonForAutograd(segment, wanted); !reason.empty())
     userError(reason);
   liveIns_ = segment.liveIns;
-  ir::Graph graph = capture::graphOf(segment, {}, fmt::format("segment{}", segment.number), &wanted);
+  auto [graph, sizes] =
+      capture::sizedGraphOf(segment, others, fmt::format("segment{}", segment.number), &wanted);
+  sizes_ = std::move(sizes);
   graph.guards.clear();
   passes::ManagerOptions options;
   options.catalog = &runtime::dispatcherCatalog();
@@ -198,7 +204,7 @@ void CompiledSegment::mapInputs(const ir::Graph &joint) {
       savedLiveIns_.push_back(liveIn->second);
     } else {
       backwardInputs_.push_back({BackwardInput::Kind::Cotangent, cotangents.at(input.name),
-                                 fixed(parts_.backward.find(input.name)->type.stridesOrContiguous())});
+                                 parts_.backward.find(input.name)->type.stridesOrContiguous()});
     }
   }
 }
@@ -211,36 +217,37 @@ std::vector<at::Tensor> CompiledSegment::inputsOf(const SegmentRun &run) const {
 }
 
 /// The node outlives the callable: what it needs is shared or copied.
-std::shared_ptr<SegmentNodeBackward> CompiledSegment::makeNode(const SegmentRun &run) const {
+std::shared_ptr<SegmentNodeBackward> CompiledSegment::makeNode(const SegmentRun &run,
+                                                               const std::vector<ir::SymValue> &syms) const {
   SegmentNodeBackward::Ways ways;
   ways.liveIns = savedLiveIns_;
   ways.keepsValues = std::ranges::any_of(backwardInputs_, [](const BackwardInput &input) {
     return input.kind != BackwardInput::Kind::Cotangent;
   });
-  ways.plan = [executor = backward_, inputs = backwardInputs_](const SegmentNodeBackward::Saved &saved,
-                                                               std::vector<at::Tensor> cotangents) {
+  ways.plan = [executor = backward_, inputs = backwardInputs_, syms](const SegmentNodeBackward::Saved &saved,
+                                                                     std::vector<at::Tensor> cotangents) {
     std::vector<at::Tensor> given;
     for (const BackwardInput &input : inputs)
       given.push_back(input.kind == BackwardInput::Kind::Residual ? saved.residuals.at(input.index)
                       : input.kind == BackwardInput::Kind::LiveIn
                           ? saved.liveIns.at(input.index)
-                          : runtime::laidOut(cotangents.at(input.index), input.strides));
-    return executor->run(given);
+                          : runtime::laidOut(cotangents.at(input.index), valuesOf(input.strides, syms)));
+    return executor->run(given, syms);
   };
   std::shared_ptr<const capture::GeneratorStates> draws;
   if (surface_ && !drawsOn_.empty())
     draws = std::make_shared<const capture::GeneratorStates>(drawsOn_);
   if (surface_)
     ways.again = [draws, devices = drawsOn_, graph = surface_, names = names_, positions = withGradient_,
-                  outputs = outputs_](const SegmentNodeBackward::Saved &saved,
-                                      std::vector<at::Tensor> cotangents) {
+                  outputs = outputs_,
+                  syms](const SegmentNodeBackward::Saved &saved, std::vector<at::Tensor> cotangents) {
       std::vector<bool> isDifferentiable;
       for (const Output &output : outputs)
         isDifferentiable.push_back(output.isDifferentiable);
       const AsBefore generators(draws.get(), devices);
-      return gradientsAgain(*graph, names, positions, isDifferentiable, saved.liveIns, cotangents);
+      return gradientsAgain(*graph, names, positions, isDifferentiable, syms, saved.liveIns, cotangents);
     };
-  auto node = std::make_shared<SegmentNodeBackward>(fmt::format("segment {}", segmentOf(run).number), ways);
+  auto node = std::make_shared<SegmentNodeBackward>(name_, ways);
   torch::autograd::edge_list edges;
   for (size_t position : withGradient_)
     edges.push_back(torch::autograd::impl::gradient_edge(run.tensors[liveIns_[position]]));
@@ -249,20 +256,22 @@ std::shared_ptr<SegmentNodeBackward> CompiledSegment::makeNode(const SegmentRun 
 }
 
 /// A write-back is one copy, whatever the operators were that wrote: versions are put where those leave them.
-std::vector<at::Tensor> CompiledSegment::runForward(const SegmentRun &run) const {
+std::vector<at::Tensor> CompiledSegment::runForward(const SegmentRun &run,
+                                                    const std::vector<ir::SymValue> &syms) const {
   std::vector<int64_t> versions;
   for (const Written &written : written_)
     versions.push_back(run.tensors[liveIns_[written.liveIn]]._version());
-  std::vector<at::Tensor> made = forward_->run(inputsOf(run));
+  std::vector<at::Tensor> made = forward_->run(inputsOf(run), syms);
   for (size_t i = 0; i < written_.size(); ++i)
     setVersion(run.tensors[liveIns_[written_[i].liveIn]], versions[i] + written_[i].times);
   return made;
 }
 
-void CompiledSegment::run(const SegmentRun &run) const {
+void CompiledSegment::run(const SegmentRun &run, const std::vector<ir::SymValue> &syms) const {
   c10::impl::ExcludeDispatchKeyGuard notRecorded(capture::kCaptureHigh);
-  const std::shared_ptr<SegmentNodeBackward> node = makeNode(run); // first: it notes the generators' states
-  const std::vector<at::Tensor> made = runForward(run);
+  const std::shared_ptr<SegmentNodeBackward> node =
+      makeNode(run, syms); // first: it notes the generators' states
+  const std::vector<at::Tensor> made = runForward(run, syms);
   for (ValueId id : liveIns_)
     node->saveLiveIn(run.tensors[id]);
   std::vector<at::Tensor> taken;

@@ -2,6 +2,7 @@
 // one autograd node.
 #pragma once
 #include "capture/frame.h"
+#include "capture/segment_sizes.h"
 #include "driver/lowering.h"
 #include "driver/segment_node.h"
 #include "passes/partition.h"
@@ -19,12 +20,21 @@ using ResultVersions = std::map<capture::ValueId, int64_t>;
 
 class CompiledSegment {
 public:
-  /// Compiles the rows of `run` for the results that are wanted in it. Throws a user error that says what is
+  /// Compiles the rows of a recorded segment for the results that are wanted of it. With `others` of its
+  /// family, numbers in which they differ become expressions over syms. Throws a user error that says what is
   /// in the way: then the rows run one by one, through autograd's own nodes.
-  CompiledSegment(const capture::SegmentRun &run, const ResultVersions &versions, Lowering &lowering);
+  CompiledSegment(const capture::Segment &segment, const std::vector<const capture::Segment *> &others,
+                  const std::vector<capture::ValueId> &wanted, const ResultVersions &versions,
+                  Lowering &lowering);
 
-  /// As the rows would have run; results that require gradients have the node as their history.
-  void run(const capture::SegmentRun &run) const;
+  /// The syms' values for a segment of the family; nothing when the plans do not hold for it.
+  std::optional<std::vector<ir::SymValue>> sizesOf(const capture::Segment &segment) const {
+    return sizes_->of(segment);
+  }
+
+  /// As the rows would have run; results that require gradients have the node as their history. `syms`: of
+  /// sizesOf(); none for the recorded segment itself.
+  void run(const capture::SegmentRun &run, const std::vector<ir::SymValue> &syms = {}) const;
 
   const passes::Partitioned &parts() const { return parts_; }
 
@@ -35,12 +45,16 @@ private:
     int64_t version = 0;
   };
   std::vector<at::Tensor> inputsOf(const capture::SegmentRun &run) const;
-  std::vector<at::Tensor> runForward(const capture::SegmentRun &run) const;
+  std::vector<at::Tensor> runForward(const capture::SegmentRun &run,
+                                     const std::vector<ir::SymValue> &syms) const;
   void mapInputs(const ir::Graph &joint);
-  std::shared_ptr<SegmentNodeBackward> makeNode(const capture::SegmentRun &run) const;
+  std::shared_ptr<SegmentNodeBackward> makeNode(const capture::SegmentRun &run,
+                                                const std::vector<ir::SymValue> &syms) const;
   void save(SegmentNodeBackward &node, const capture::SegmentRun &run, const std::vector<at::Tensor> &made,
             const std::vector<at::Tensor> &taken) const;
 
+  std::string name_;
+  std::optional<capture::SegmentSizes> sizes_;
   std::vector<capture::ValueId> liveIns_; ///< in order of the graph's declarations
   std::vector<std::string> names_;        ///< of the live-ins
   std::vector<size_t> withGradient_;      ///< positions among them that get one
@@ -51,7 +65,7 @@ private:
   struct BackwardInput {
     enum class Kind { Residual, LiveIn, Cotangent } kind = Kind::Residual;
     size_t index = 0;             ///< among residuals, live-ins, or outputs
-    std::vector<int64_t> strides; ///< of a cotangent
+    std::vector<ir::Dim> strides; ///< of a cotangent
   };
   std::vector<BackwardInput> backwardInputs_;
   std::vector<size_t> savedLiveIns_; ///< those that the backward plan reads

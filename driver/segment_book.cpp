@@ -4,6 +4,7 @@
 
 #include "capture/replay_rows.h"
 #include "driver/log.h"
+#include "driver/segment_shape.h"
 
 #include <fmt/format.h>
 #include <graphopt/error.h>
@@ -11,7 +12,17 @@
 
 namespace graphopt::driver {
 
+namespace {
+
+using capture::SegmentPtr;
 using capture::SegmentRun;
+
+/// The segment whose rows and flags the run's are.
+SegmentPtr recordedOf(const SegmentRun &run) {
+  return run.node->isDerived ? run.node->base.lock() : run.node;
+}
+
+} // namespace
 
 bool SegmentBook::run(const SegmentRun &run) {
   if (!wantsGradients(run))
@@ -20,16 +31,21 @@ bool SegmentBook::run(const SegmentRun &run) {
     count(reason);
     return false;
   }
-  const Entry entry = find(run);
-  if (!entry.versions) {
-    observe(run);
-    return true;
-  }
-  if (!entry.segment) {
-    count(entry.reason);
+  const SegmentPtr recorded = recordedOf(run);
+  if (!recorded) {
+    count("the segment that was recorded is gone");
     return false;
   }
-  entry.segment->run(run);
+  const Found found = find(run, recorded);
+  if (!found.isObserved) {
+    observe(run, recorded);
+    return true;
+  }
+  if (!found.segment) {
+    count(found.reason);
+    return false;
+  }
+  found.segment->run(run, found.syms);
   std::lock_guard lock(mutex_);
   ++facts_.runs;
   return true;
@@ -43,18 +59,51 @@ void SegmentBook::count(const std::string &reason) {
 }
 
 /// An entry that was observed is compiled.
-SegmentBook::Entry SegmentBook::find(const SegmentRun &run) {
+SegmentBook::Found SegmentBook::find(const SegmentRun &run, const SegmentPtr &recorded) {
   std::lock_guard lock(mutex_);
-  Entry &entry = entries_[{run.node.get(), run.wanted}];
-  if (entry.node.lock() != run.node)
-    entry = Entry{run.node, std::nullopt, nullptr, ""};
-  if (entry.versions && !entry.segment && entry.reason.empty())
-    compile(run, entry);
-  return entry;
+  Entry &entry = entries_[{recorded.get(), run.wanted}];
+  if (entry.node.lock() != recorded) {
+    entry = {};
+    entry.node = recorded;
+  }
+  if (!entry.versions)
+    return {};
+  if (run.node->isDerived)
+    return findSized(run, recorded, entry);
+  if (!entry.segment && entry.reason.empty())
+    entry.segment = compile(run, recorded, entry, {}, entry.reason);
+  return {true, entry.segment, {}, entry.reason};
+}
+
+/// Each size that none of the plans holds for tells more about how sizes hang together; a few are enough.
+SegmentBook::Found SegmentBook::findSized(const SegmentRun &run, const SegmentPtr &recorded, Entry &entry) {
+  constexpr size_t kMostMembers = 3;
+  const capture::Segment &now = run.node->segment;
+  auto known = [&]() -> std::optional<Found> {
+    for (const Compiled &segment : entry.sized)
+      if (auto syms = segment->sizesOf(now))
+        return Found{true, segment, std::move(*syms), ""};
+    return std::nullopt;
+  };
+  if (std::optional<Found> found = known())
+    return *found;
+  if (entry.sizedReason.empty() && entry.members.size() < kMostMembers) {
+    entry.members.push_back(now);
+    entry.members.back().settle(); // its rows point into the frame's segment, which goes on changing
+    std::vector<const capture::Segment *> others;
+    for (const capture::Segment &member : entry.members)
+      others.push_back(&member);
+    if (Compiled segment = compile(run, recorded, entry, others, entry.sizedReason))
+      entry.sized.insert(entry.sized.begin(), std::move(segment));
+    if (std::optional<Found> found = known())
+      return *found;
+  }
+  return {
+      true, nullptr, {}, entry.sizedReason.empty() ? "its sizes follow no expression" : entry.sizedReason};
 }
 
 /// Runs the rows, and notes the versions that results are left with: operators made of others write inside.
-void SegmentBook::observe(const SegmentRun &run) {
+void SegmentBook::observe(const SegmentRun &run, const SegmentPtr &recorded) {
   std::vector<std::pair<capture::ValueId, c10::VariableVersion>> seen;
   const std::function<at::Tensor(capture::ValueId, at::Tensor)> take = [&](capture::ValueId id,
                                                                            at::Tensor tensor) {
@@ -67,18 +116,25 @@ void SegmentBook::observe(const SegmentRun &run) {
   for (const auto &[id, version] : seen)
     versions[id] = version.current_version();
   std::lock_guard lock(mutex_);
-  entries_[{run.node.get(), run.wanted}].versions = std::move(versions);
+  entries_[{recorded.get(), run.wanted}].versions = std::move(versions);
 }
 
-void SegmentBook::compile(const SegmentRun &run, Entry &entry) {
+/// Null when it cannot be, for the reason that is then given.
+SegmentBook::Compiled SegmentBook::compile(const SegmentRun &run, const SegmentPtr &recorded,
+                                           const Entry &entry,
+                                           const std::vector<const capture::Segment *> &others,
+                                           std::string &reason) {
   try {
-    Lowering &lowering = lowerings_.try_emplace(run.node->segment.settings, pieceFolder()).first->second;
-    entry.segment = std::make_shared<const CompiledSegment>(run, *entry.versions, lowering);
+    Lowering &lowering = lowerings_.try_emplace(recorded->segment.settings, pieceFolder()).first->second;
+    auto segment = std::make_shared<const CompiledSegment>(recorded->segment, others, wantedResults(run),
+                                                           *entry.versions, lowering);
     ++facts_.compiled;
+    return segment;
   } catch (const std::exception &error) {
     const std::string what = error.what();
-    entry.reason = fmt::format("segment {}: {}", run.node->segment.number, what.substr(0, what.find('\n')));
-    log(Channel::shadow, "not compiled: " + entry.reason);
+    reason = fmt::format("segment {}: {}", recorded->segment.number, what.substr(0, what.find('\n')));
+    log(Channel::shadow, "not compiled: " + reason);
+    return nullptr;
   }
 }
 

@@ -25,16 +25,28 @@ public:
   void clear();
 
 private:
+  using Compiled = std::shared_ptr<const CompiledSegment>;
+  /// Of a recorded segment, and those of its family that were derived from it.
   struct Entry {
-    std::weak_ptr<capture::SegmentNode> node;       ///< an address may come back
-    std::optional<ResultVersions> versions;         ///< seen in a run through autograd
-    std::shared_ptr<const CompiledSegment> segment; ///< null: it cannot be compiled
+    std::weak_ptr<capture::SegmentNode> node; ///< an address may come back
+    std::optional<ResultVersions> versions;   ///< seen in a run through autograd
+    Compiled segment;                         ///< for the recorded sizes; null: it cannot be compiled
+    std::vector<Compiled> sized;              ///< for others, the newest first
+    std::vector<capture::Segment> members;    ///< whose sizes made those
+    std::string reason, sizedReason;          ///< why there is none
+  };
+  struct Found {
+    bool isObserved = false;
+    Compiled segment; ///< null: none holds for the run
+    std::vector<ir::SymValue> syms;
     std::string reason;
   };
   using Key = std::pair<const capture::SegmentNode *, std::vector<uint8_t>>;
-  Entry find(const capture::SegmentRun &run);
-  void observe(const capture::SegmentRun &run);
-  void compile(const capture::SegmentRun &run, Entry &entry);
+  Found find(const capture::SegmentRun &run, const capture::SegmentPtr &recorded);
+  Found findSized(const capture::SegmentRun &run, const capture::SegmentPtr &recorded, Entry &entry);
+  void observe(const capture::SegmentRun &run, const capture::SegmentPtr &recorded);
+  Compiled compile(const capture::SegmentRun &run, const capture::SegmentPtr &recorded, const Entry &entry,
+                   const std::vector<const capture::Segment *> &others, std::string &reason);
   void count(const std::string &reason);
 
   mutable std::mutex mutex_; // guards all below

@@ -68,7 +68,8 @@ F valuesOf(const std::vector<ir::SymValue> &values) {
       return;
     const std::optional<int64_t> value = ir::evaluate(dim, values);
     if (!value)
-      userError(fmt::format("the size {} is not known: give a value for each of its syms", ir::toString(dim)));
+      userError(
+          fmt::format("the size {} is not known: give a value for each of its syms", ir::toString(dim)));
     dim = ir::Dim(*value);
   };
 }

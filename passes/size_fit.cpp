@@ -36,7 +36,8 @@ SizeFit::SizeFit(const std::vector<ir::Dim> &known, const std::vector<std::vecto
     Samples values;
     for (const std::vector<ir::SymValue> &sample : samples)
       values.push_back(ir::evaluate(dim, sample).value_or(0));
-    const bool isNew = std::ranges::none_of(known_, [&](const Known &other) { return other.values == values; });
+    const bool isNew =
+        std::ranges::none_of(known_, [&](const Known &other) { return other.values == values; });
     if (isNew && !areEqual(values))
       known_.push_back({dim, std::move(values)});
   }

@@ -13,12 +13,13 @@ using Samples = std::vector<int64_t>;
 
 class SizeFit {
 public:
-  /// `known`: expressions of which others may be made, the likeliest first. `samples`: the syms' values in each run.
+  /// `known`: expressions of which others may be made, the likeliest first. `samples`: the syms' values in
+  /// each run.
   SizeFit(const std::vector<ir::Dim> &known, const std::vector<std::vector<ir::SymValue>> &samples);
 
-  /// A constant, a known expression, one with a constant added, a product or a sum of known ones with a constant
-  /// factor: the first that has these values in every run; nothing when none has. Two runs would do to identify it,
-  /// another is there to prove it wrong.
+  /// A constant, a known expression, one with a constant added, a product or a sum of known ones with a
+  /// constant factor: the first that has these values in every run; nothing when none has. Two runs would do
+  /// to identify it, another is there to prove it wrong.
   std::optional<ir::Dim> fit(const Samples &values);
 
 private:

@@ -18,8 +18,9 @@ namespace {
 
 using Sample = std::vector<ir::SymValue>;
 constexpr size_t kSamples = 3;
-constexpr std::array<int64_t, 30> kPrimes = {11, 13, 17, 19, 23, 29, 31,  37,  41,  43,  47,  53,  59,  61,  67,
-                                             71, 73, 79, 83, 89, 97, 101, 103, 107, 109, 113, 127, 131, 137, 139};
+constexpr std::array<int64_t, 30> kPrimes = {11, 13,  17,  19,  23,  29,  31,  37,  41,  43,
+                                             47, 53,  59,  61,  67,  71,  73,  79,  83,  89,
+                                             97, 101, 103, 107, 109, 113, 127, 131, 137, 139};
 
 /// Constants by which expressions over the sym are divided: multiples of them leave no rest.
 void collectDivisors(const ir::Dim &dim, int64_t &multiple) {
@@ -96,7 +97,8 @@ ir::GradientTypes withSizes(const ir::GradientTypes &types, const Sample &sample
 
 std::vector<ir::Value *> valuesOf(ir::Graph &graph) {
   std::vector<ir::Value *> values = graph.declarations();
-  ir::walk(graph.body(), [&](ir::Op &op) { values.insert(values.end(), op.results().begin(), op.results().end()); });
+  ir::walk(graph.body(),
+           [&](ir::Op &op) { values.insert(values.end(), op.results().begin(), op.results().end()); });
   return values;
 }
 
@@ -106,7 +108,8 @@ void alignStrides(std::vector<ir::Graph> &runs) {
   for (ir::Graph &run : runs)
     values.push_back(valuesOf(run));
   for (size_t i = 0; i < values[0].size(); ++i) {
-    const bool any = std::ranges::any_of(values, [&](const auto &of) { return of[i]->type.strides.has_value(); });
+    const bool any =
+        std::ranges::any_of(values, [&](const auto &of) { return of[i]->type.strides.has_value(); });
     for (const std::vector<ir::Value *> &of : values)
       if (any && !of[i]->type.strides)
         of[i]->type.strides = of[i]->type.stridesOrContiguous();
@@ -114,7 +117,8 @@ void alignStrides(std::vector<ir::Graph> &runs) {
 }
 
 /// The runs of one piece as one graph in `merged`; what is in the way, or nothing.
-std::string merge(std::vector<ir::Graph> runs, SizeFit &fit, const std::vector<ir::Sym> &syms, ir::Graph &merged) {
+std::string merge(std::vector<ir::Graph> runs, SizeFit &fit, const std::vector<ir::Sym> &syms,
+                  ir::Graph &merged) {
   const size_t count = valuesOf(runs[0]).size();
   if (std::ranges::any_of(runs, [&](ir::Graph &run) { return valuesOf(run).size() != count; }))
     return "it is made of other operators at other sizes";
@@ -178,7 +182,8 @@ const ir::ForwardPiece &SizedPieces::forward(const ir::Graph &symbolic) {
   std::vector<ir::Graph> runs;
   for (const Sample &sample : samples) {
     const ir::ForwardPiece &one = fixed_.forward(passes::withSizes(unit, sample));
-    const bool isOther = !runs.empty() && (one.results != piece.results || one.requiresGrad != piece.requiresGrad);
+    const bool isOther =
+        !runs.empty() && (one.results != piece.results || one.requiresGrad != piece.requiresGrad);
     piece.results = one.results;
     piece.requiresGrad = one.requiresGrad;
     piece.opaque = isOther && one.opaque.empty() ? "its results differ at other sizes" : one.opaque;
@@ -206,8 +211,8 @@ const ir::BackwardPiece &SizedPieces::backward(const ir::Graph &symbolic, const 
   const std::vector<Sample> samples = samplesOf(unit.syms, dims);
   std::vector<ir::Graph> runs;
   for (const Sample &sample : samples) {
-    const ir::BackwardPiece &one = fixed_.backward(passes::withSizes(unit, sample), withSizes(cotangents, sample),
-                                                   withSizes(soFar, sample));
+    const ir::BackwardPiece &one = fixed_.backward(passes::withSizes(unit, sample),
+                                                   withSizes(cotangents, sample), withSizes(soFar, sample));
     piece.opaque = one.opaque;
     if (!piece.opaque.empty())
       return piece;

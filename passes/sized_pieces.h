@@ -7,9 +7,10 @@
 
 namespace graphopt::passes {
 
-/// Asks `fixed` for the pieces of units with syms at sizes that are primes (or, of narrow ranges, what there is), and
-/// puts the answers together: the same operators each time, whose numbers are expressions over the unit's own.
-/// Where they are not, the piece is opaque with the reason: the operator as it is holds for all sizes.
+/// Asks `fixed` for the pieces of units with syms at sizes that are primes (or, of narrow ranges, what there
+/// is), and puts the answers together: the same operators each time, whose numbers are expressions over the
+/// unit's own. Where they are not, the piece is opaque with the reason: the operator as it is holds for all
+/// sizes.
 class SizedPieces final : public ir::PieceSource {
 public:
   explicit SizedPieces(ir::PieceSource &fixed) : fixed_(fixed) {}

@@ -298,8 +298,8 @@ private:
     PlanArgument argument;
     if (given.kind == CallArgument::Kind::Literal) {
       argument.scalar = toScalarData(given.literal, where);
-      toIValue(given.literal, call.op->schema().arguments()[i],
-               call.op->info.name, anySizes_); // raises when it does not fit
+      toIValue(given.literal, call.op->schema().arguments()[i], call.op->info.name,
+               anySizes_); // raises when it does not fit
     } else if (given.operand.kind == Operand::Kind::Literal) {
       argument.kind = PlanArgument::Kind::Number;
       argument.scalar = toScalarData(given.operand.literal, where);

@@ -13,8 +13,8 @@ namespace graphopt::runtime {
 /// The plan of a captured graph in functional form (or of a later stage): one call a step, bodies of updates
 /// and groups inlined, values released after their last use, write-backs and then returned views last.
 /// Constants and host values given inline come with the plan; those in files are inputs. Throws a user error
-/// for the raw form, borders, opaque attributes, and operators that the dispatcher does not have. Attributes may
-/// depend on the graph's syms, whose values each run then brings.
+/// for the raw form, borders, opaque attributes, and operators that the dispatcher does not have. Attributes
+/// may depend on the graph's syms, whose values each run then brings.
 Plan buildPlan(const ir::Graph &graph);
 
 /// A plan made ready: handles looked up, arguments boxed once. Immutable; run() may be called from many

@@ -13,8 +13,8 @@
 
 namespace graphopt::runtime {
 
-/// A scalar or list argument as data; what it becomes on the stack follows from the operator's schema. A Dim is
-/// an expression over the plan's syms, as text.
+/// A scalar or list argument as data; what it becomes on the stack follows from the operator's schema. A Dim
+/// is an expression over the plan's syms, as text.
 struct Scalar {
   enum class Kind : uint8_t { None, Bool, Int, Float, Complex, String, Word, List, Dim };
   Kind kind = Kind::None;

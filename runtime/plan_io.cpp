@@ -154,9 +154,9 @@ Json write(const Step &step) {
   if (const auto *leaves = std::get_if<LeavesStep>(&step))
     return {{"leaves", leaves->sources}, {"results", leaves->results}, {"release", leaves->release}};
   if (const auto *gradients = std::get_if<GradientsStep>(&step))
-    return {{"gradients", gradients->outputs}, {"cotangents", gradients->cotangents},
-            {"leaves", gradients->leaves},     {"results", gradients->results},
-            {"strides", write(gradients->strides)},   {"release", gradients->release}};
+    return {{"gradients", gradients->outputs},      {"cotangents", gradients->cotangents},
+            {"leaves", gradients->leaves},          {"results", gradients->results},
+            {"strides", write(gradients->strides)}, {"release", gradients->release}};
   const CallStep &call = std::get<CallStep>(step);
   Json arguments = Json::array();
   for (const PlanArgument &argument : call.arguments)
@@ -180,12 +180,9 @@ LeavesStep readLeaves(const Json &json) {
 }
 
 GradientsStep readGradients(const Json &json) {
-  return {json.at("gradients").get<Slots>(),
-          json.at("cotangents").get<Slots>(),
-          json.at("leaves").get<Slots>(),
-          json.at("results").get<Slots>(),
-          readScalars(json.at("strides")),
-          json.at("release").get<Slots>()};
+  return {json.at("gradients").get<Slots>(), json.at("cotangents").get<Slots>(),
+          json.at("leaves").get<Slots>(),    json.at("results").get<Slots>(),
+          readScalars(json.at("strides")),   json.at("release").get<Slots>()};
 }
 
 CallStep readCall(const Json &json) {

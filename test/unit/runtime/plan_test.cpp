@@ -324,10 +324,9 @@ TEST(Plan, whatCannotBePlannedIsSaid) {
   EXPECT_NE(
       failure(graph("functional", "  input %x: f32[2]\n  border #0 read %x\n  return %x")).find("border"),
       std::string::npos);
-  EXPECT_NE(
-      failure(graph("functional", "  sym B in [1, 4]\n  const %k: i64[B] = [1, 2]\n  return %k"))
-          .find("fixed sizes"),
-      std::string::npos);
+  EXPECT_NE(failure(graph("functional", "  sym B in [1, 4]\n  const %k: i64[B] = [1, 2]\n  return %k"))
+                .find("fixed sizes"),
+            std::string::npos);
   EXPECT_NE(
       failure(graph("functional", "  input %x: f32[2]\n  %y: f32[2] = aten.bernoulli(%x) {generator=opaque "
                                   "\"Generator\"}\n  return %y"))

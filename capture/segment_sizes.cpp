@@ -1,0 +1,90 @@
+// There are thousands of numbers in a segment and few expressions: each expression is evaluated once.
+#include "capture/segment_sizes.h"
+
+#include <algorithm>
+#include <map>
+
+namespace graphopt::capture {
+namespace {
+
+// No ranges: every number has its expression already.
+constexpr ir::DimRange kAny{ir::DimRange::kNegInf, ir::DimRange::kInf};
+
+bool isWithin(int64_t value, const ir::DimRange &range) { return value >= range.lo && value <= range.hi; }
+
+} // namespace
+
+bool isContiguous(const Metadata &metadata) {
+  int64_t stride = 1;
+  for (size_t d = metadata.sizes.size(); d-- > 0; stride *= std::max<int64_t>(metadata.sizes[d], 1))
+    if (metadata.strides[d] != stride)
+      return false;
+  return true;
+}
+
+SegmentSizes::SegmentSizes(const std::vector<const Segment *> &members, SymTable table)
+    : syms_(table.syms()) {
+  defining_.resize(syms_.size());
+  const Segment &segment = *members[0];
+  for (uint32_t id = 1; id < segment.values.size(); ++id) {
+    const bool isDense = std::ranges::all_of(
+        members, [&](const Segment *member) { return isContiguous(member->values[id].metadata); });
+    if (isDense)
+      contiguous_.push_back(id);
+    for (uint32_t d = 0; d < segment.values[id].metadata.sizes.size(); ++d) {
+      add({Place::Kind::Size, id, d}, members, table);
+      if (!isDense)
+        add({Place::Kind::Stride, id, d}, members, table);
+    }
+  }
+  for (uint32_t row = 0; row < segment.size(); ++row)
+    for (const LateScalar &integer : segment.infos[row].integers)
+      add({Place::Kind::Integer, row, integer.word}, members, table);
+}
+
+void SegmentSizes::add(Place place, const std::vector<const Segment *> &members, SymTable &table) {
+  std::vector<int64_t> values;
+  for (const Segment *member : members)
+    values.push_back(numberAt(place, *member));
+  const ir::Dim dim = table.of(values, kAny);
+  const auto known = std::ranges::find(dims_, dim);
+  place.dim = static_cast<uint32_t>(known - dims_.begin());
+  places_.push_back(place);
+  if (known != dims_.end())
+    return;
+  dims_.push_back(dim);
+  for (size_t i = 0; i < syms_.size(); ++i)
+    if (dim == ir::Dim::sym(syms_[i].name))
+      defining_[i] = place;
+}
+
+int64_t SegmentSizes::numberAt(const Place &place, const Segment &segment) {
+  if (place.kind == Place::Kind::Integer)
+    return static_cast<int64_t>(segment.infos[place.owner].words[place.index]);
+  const Metadata &metadata = segment.values[place.owner].metadata;
+  return place.kind == Place::Kind::Size ? metadata.sizes[place.index] : metadata.strides[place.index];
+}
+
+std::optional<std::vector<ir::SymValue>> SegmentSizes::of(const Segment &segment) const {
+  std::vector<ir::SymValue> syms;
+  for (size_t i = 0; i < syms_.size(); ++i) {
+    syms.push_back({syms_[i].name, numberAt(defining_[i], segment)});
+    if (!isWithin(syms.back().value, syms_[i].range))
+      return std::nullopt;
+  }
+  if (!std::ranges::all_of(contiguous_,
+                           [&](ValueId id) { return isContiguous(segment.values[id].metadata); }))
+    return std::nullopt;
+  std::vector<int64_t> expected;
+  for (const ir::Dim &dim : dims_) {
+    const std::optional<int64_t> value = ir::evaluate(dim, syms);
+    if (!value)
+      return std::nullopt; // of a sym that the graph does not have
+    expected.push_back(*value);
+  }
+  const bool fits = std::ranges::all_of(
+      places_, [&](const Place &place) { return numberAt(place, segment) == expected[place.dim]; });
+  return fits ? std::optional(std::move(syms)) : std::nullopt;
+}
+
+} // namespace graphopt::capture
