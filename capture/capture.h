@@ -41,6 +41,10 @@ struct Bound {
 struct CaptureOptions {
   std::string graphName = "main";
   bool guessScopes = true; ///< for C++ modules: module paths from the parameters an operator reads
+  /// Without kernels: nothing is computed that costs anything, nothing of the program's changes, and the
+  /// capture has no result. A program that decides by contents which only kernels give is refused with a
+  /// c10::Error.
+  bool dry = false;
 };
 
 struct CaptureStats {

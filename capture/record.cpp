@@ -1,6 +1,7 @@
 // Recording a call: bind arguments and state to values, run the program under interception, build the graph.
 #include "capture/argument_names.h"
 #include "capture/capture.h"
+#include "capture/dry_run.h"
 #include "capture/graph_builder.h"
 #include "capture/recorder.h"
 
@@ -40,8 +41,12 @@ bool holdsObject(const Structure &structure) {
   return std::any_of(structure.children.begin(), structure.children.end(), holdsObject);
 }
 
-c10::IValue runIntercepted(Program &program, std::vector<c10::IValue> args, Recorder &recorder) {
+c10::IValue runIntercepted(Program &program, std::vector<c10::IValue> args, Recorder &recorder,
+                           std::optional<c10::Device> dryOn) {
   Interception interception(recorder);
+  std::optional<DryRun> dry;
+  if (dryOn)
+    dry.emplace(*dryOn);
   recorder.watch(&interception.strays());
   c10::IValue result = program.call(std::move(args));
   recorder.finish();
@@ -74,7 +79,8 @@ Capture record(Program &program, std::vector<c10::IValue> args, const CaptureOpt
   declareState(table, state);
   ScopeTracker scopes(recorded.trace, program, options.guessScopes);
   Recorder recorder(recorded.trace, table, scopes, recorded.device.type());
-  c10::IValue result = runIntercepted(program, std::move(args), recorder);
+  c10::IValue result = runIntercepted(program, std::move(args), recorder,
+                                      options.dry ? std::optional(recorded.device) : std::nullopt);
 
   std::vector<at::Tensor> results;
   recorded.output = flatten(result, results);
@@ -86,7 +92,8 @@ Capture record(Program &program, std::vector<c10::IValue> args, const CaptureOpt
     recorder.addBorder("result: holds an object whose tensors cannot be seen");
   Capture capture = buildCapture(recorded, options);
   addGuards(capture, recorded, entry, leaves);
-  capture.result = std::move(result);
+  if (!options.dry)
+    capture.result = std::move(result);
   return capture;
 }
 

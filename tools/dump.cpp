@@ -21,7 +21,7 @@ struct DumpOptions {
   PassFlags passes;
   LoweringFlags lowering;
   std::string to = "captured", form = "raw", output = "-";
-  bool joint = false;
+  bool joint = false, dry = false;
 };
 
 /// Constants that the text names by hash go beside it.
@@ -58,7 +58,7 @@ passes::Pipeline loweringPipeline(passes::Pipeline asked, const DumpOptions &opt
 int runDump(DumpOptions &options) {
   const GradScope grad(options.model);
   const Instance instance = options.model.make();
-  const capture::Capture recording = instance.record(options.model.seed());
+  const capture::Capture recording = instance.record(options.model.seed(), options.dry);
   ir::Graph graph = recording.graph.clone();
   passes::Pipeline pipeline = options.passes.pipeline();
   if (options.form == "functional" && pipeline.empty())
@@ -89,6 +89,8 @@ Run dumpCommand(CLI::App &app) {
       ->check(CLI::IsMember({"raw", "functional"}));
   app.add_flag("--joint", options->joint,
                "forward and backward in one lowered graph (with --grad, else nothing needs gradients)");
+  app.add_flag("--dry", options->dry,
+               "without kernels: nothing is computed; refused where the program decides by what would be");
   app.add_option("-o", options->output, "write here instead of standard output")->type_name("FILE");
   options->passes.addPassesFlag(app);
   options->passes.addManagerFlags(app);

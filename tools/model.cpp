@@ -32,11 +32,11 @@ c10::IValue Instance::call(uint64_t seed) const {
   return program->call(args);
 }
 
-capture::Capture Instance::record(uint64_t seed) const {
+capture::Capture Instance::record(uint64_t seed, bool dry) const {
   if (const auto *text = dynamic_cast<const GraphProgram *>(program.get()))
     return text->capture(args);
   seedGenerators(seed);
-  return capture::record(*program, args, {.graphName = program->name()});
+  return capture::record(*program, args, {.graphName = program->name(), .dry = dry});
 }
 
 std::vector<at::Tensor> Instance::argumentTensors() const {

@@ -19,8 +19,8 @@ struct Instance {
 
   /// Calls the program from a fixed state of the random generators.
   c10::IValue call(uint64_t seed) const;
-  /// The call recorded. A .gir text is its own recording: nothing runs.
-  capture::Capture record(uint64_t seed) const;
+  /// The call recorded; `dry`: without kernels. A .gir text is its own recording: nothing runs.
+  capture::Capture record(uint64_t seed, bool dry = false) const;
   /// Tensors a call can change: the arguments' and the state's.
   std::vector<at::Tensor> argumentTensors() const;
   std::vector<capture::NamedTensor> state() const { return program->state(); }

@@ -2,6 +2,7 @@
 // (pipeline_check.h), or in one of the other ways of kWays. Prints a line a model, writes the table as
 // Markdown, exits 1 when one differs from eager.
 #include "arguments.h"
+#include "dry_check.h"
 #include "lowered_check.h"
 #include "pipeline_check.h"
 #include "shadow_check.h"
@@ -24,7 +25,7 @@ struct Settings {
   Selection selection;
   std::string table, listed;
   bool scripted = false, shadow = false, lowered = false, core = false, kernels = false, train = false,
-       steps = false;
+       steps = false, dry = false;
   int timeout = 300;
 
   /// Training steps want the trace in train mode, where there is one.
@@ -121,14 +122,15 @@ std::string kindOf(const StepsOutcome &all, const StepsOutcome &first) {
   return all.compiledRuns > 0 ? "" : first.compiledRuns > 0 ? "first" : "uncompiled";
 }
 
-std::string stepsVerdict(const Settings &settings, const std::string &name, const std::string &kind,
-                         std::string &reason) {
+/// `kind`: what became of it, empty for what has no line in the list.
+std::string verdictBy(const Settings &settings, const std::string &name, const std::string &kind,
+                      std::string &reason) {
   const std::map<std::string, std::string> listed = readListed(settings.listed);
   const auto line = listed.find(settings.fileOf(name).filename().string());
   const std::string want = line == listed.end() ? "" : line->second;
   if (want == kind)
     return kind.empty() ? toString(Outcome::Verdict::Equal) : kListed;
-  reason += fmt::format(" [{}, the list says {}]", kind.empty() ? "equal and compiled" : kind,
+  reason += fmt::format(" [{}, the list says {}]", kind.empty() ? "as it should be" : kind,
                         want.empty() ? "nothing" : want);
   return toString(Outcome::Verdict::Wrong);
 }
@@ -141,11 +143,21 @@ std::string stepsRow(const Settings &settings, const std::string &name) {
   std::string reason = all.reason + (first.reason.empty() ? "" : " | the first result: " + first.reason);
   const std::string verdict = all.verdict == Outcome::Verdict::Invalid
                                   ? toString(all.verdict)
-                                  : stepsVerdict(settings, name, kindOf(all, first), reason);
+                                  : verdictBy(settings, name, kindOf(all, first), reason);
   const bool isTrain = settings.scripted || settings.fileOf(name).string().ends_with(".train.pt");
   return fmt::format("{} | {} | {:.4g} | {:.4g} | {} | {} | {} | {} | {}", name, isTrain ? "train" : "eval",
                      all.first, all.last, all.segments, all.compiledRuns + first.compiledRuns,
                      all.otherRuns + first.otherRuns, verdict, reason);
+}
+
+std::string dryRow(const Settings &settings, const std::string &name) {
+  DryOutcome o = checkDry(factoryOf(settings, name), 1);
+  const std::string verdict =
+      o.verdict == Outcome::Verdict::Wrong
+          ? toString(o.verdict)
+          : verdictBy(settings, name, o.verdict == Outcome::Verdict::Refused ? "refused" : "", o.reason);
+  return fmt::format("{} | {} | {:.1f} | {:.1f} | {} | {}", name, o.captured, o.dryMs, o.realMs, verdict,
+                     o.reason);
 }
 
 /// A way to check a model: the columns of its row between the name and the result.
@@ -159,11 +171,13 @@ const Way kShadow = {
     {"operators", "at once", "segments", "recordings", "divergences after call 2", "borders"}, shadowRow};
 const Way kLowered = {{"operators", "lowered, both ways", "gradients", "probes", "with kernels", "ms"},
                       loweredRow};
+const Way kDry = {{"operators", "dry, ms", "real, ms"}, dryRow};
 const Way kSteps = {{"mode", "first loss", "last loss", "segments", "compiled runs", "other runs"}, stepsRow};
 
 const Way &wayOf(const Settings &settings) {
   return settings.steps                      ? kSteps
          : settings.shadow                   ? kShadow
+         : settings.dry                      ? kDry
          : settings.lowered || settings.core ? kLowered
                                              : kMain;
 }
@@ -264,8 +278,12 @@ int main(int argc, char **argv) {
                    "five steps of SGD through compile() beside eager, instead of the main job; traces in "
                    "train mode where DATA has them")
           ->excludes(shadow);
-  app.add_option("--listed", settings.listed, "models that differ, or run uncompiled, for a reason")
-      ->needs(steps)
+  app.add_flag("--dry", settings.dry,
+               "captured without kernels and for real, instead of the main job: the same graph, or refused")
+      ->excludes(shadow)
+      ->excludes(steps);
+  app.add_option("--listed", settings.listed,
+                 "models that are refused, differ, or run uncompiled, for a reason")
       ->type_name("FILE")
       ->check(CLI::ExistingFile);
   app.add_option("--table", settings.table, "write the rows as a Markdown table")->type_name("FILE");
