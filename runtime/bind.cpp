@@ -70,7 +70,7 @@ at::Tensor promotedStorage(const at::Tensor &tensor) {
 class Promoter {
 public:
   at::Tensor operator()(const at::Tensor &given) {
-    if (!given.defined())
+    if (!given.defined() || isWideLeaf(given))
       return given;
     at::Tensor tensor = given.detach();
     if (tensor.layout() != c10::kStrided || !tensor.has_storage())
@@ -87,6 +87,11 @@ public:
   }
 
 private:
+  /// Gradients are asked of it; nothing can write it.
+  static bool isWideLeaf(const at::Tensor &tensor) {
+    return tensor.requires_grad() && tensor.is_leaf() &&
+           promotedDType(tensor.scalar_type()) == tensor.scalar_type();
+  }
   std::map<std::pair<const void *, at::ScalarType>, at::Tensor> storages_;
 };
 

@@ -30,7 +30,8 @@ Bindings bindDeclarations(const ir::Graph &graph, const Environment &environment
 void bindSyms(const ir::Type &type, const at::Tensor &tensor, SymValues &syms);
 
 /// For the f64 run: every floating tensor as f64, every complex one as c128, all others copied, so that
-/// nothing of the caller's is written. Tensors that share memory still do.
+/// nothing of the caller's is written. Tensors that share memory still do. A leaf that is f64 and requires
+/// gradients stays itself.
 Bindings promoted(const Bindings &bindings);
 
 } // namespace graphopt::runtime

@@ -1,6 +1,7 @@
 // The same Variant that answers compiled calls, so that what the commands check is what users get.
 #include "tools/session.h"
 
+#include "ir/effects.h"
 #include "runtime/catalog.h"
 
 #include <graphopt/error.h>
@@ -18,6 +19,25 @@ std::string borderReason(const capture::Capture &recording) {
   return fmt::format(
       "the host reads data in the middle of the program: '{}' at \"{}\", operator {} ({} in all)",
       first.reason, first.module, first.sequence, borders.size());
+}
+
+bool hasRandomOperators(const ir::Graph &graph) {
+  bool random = false;
+  ir::walk(graph.body(),
+           [&](ir::Op &op) { random |= ir::effectsOf(op, &runtime::dispatcherCatalog()).random; });
+  return random;
+}
+
+runtime::Environment environmentOf(const capture::Capture &recording, const Instance &instance) {
+  runtime::Environment environment;
+  for (const capture::Bound &bound : recording.bound)
+    if (bound.value)
+      environment[bound.value->name] = bound.get();
+  const std::vector<at::Tensor> leaves = instance.argumentTensors();
+  for (size_t i = 0; i < leaves.size(); ++i)
+    if (recording.inputs[i])
+      environment[recording.inputs[i]->name] = leaves[i];
+  return environment;
 }
 
 Session::Session(Instance instance, const ModelFlags &model, const PassFlags &passes)
@@ -65,17 +85,6 @@ c10::IValue Session::run(uint64_t seed) const {
   return variant_->run(instance_.args);
 }
 
-runtime::Environment Session::environment() const {
-  const capture::Capture &recording = variant_->capture();
-  runtime::Environment environment;
-  for (const capture::Bound &bound : recording.bound)
-    if (bound.value)
-      environment[bound.value->name] = bound.get();
-  const std::vector<at::Tensor> leaves = instance_.argumentTensors();
-  for (size_t i = 0; i < leaves.size(); ++i)
-    if (recording.inputs[i])
-      environment[recording.inputs[i]->name] = leaves[i];
-  return environment;
-}
+runtime::Environment Session::environment() const { return environmentOf(variant_->capture(), instance_); }
 
 } // namespace graphopt::tools

@@ -11,6 +11,12 @@ namespace graphopt::tools {
 /// Why the plan of a recording cannot stand for its program: a host read in the middle. Empty when it can.
 std::string borderReason(const capture::Capture &recording);
 
+/// Whether a run of the graph depends on the state of a generator.
+bool hasRandomOperators(const ir::Graph &graph);
+
+/// Tensors of a recording's declarations as they are now, by name.
+runtime::Environment environmentOf(const capture::Capture &recording, const Instance &instance);
+
 class Session {
 public:
   /// Records one call of the instance (which runs it for real) and compiles it. Throws a user error when

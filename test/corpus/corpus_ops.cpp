@@ -95,7 +95,11 @@ void runLowered(const Settings &settings, const std::string &op, const torch::ji
     options.gradients = !options.arguments.empty();
     options.kernels = settings.kernels;
     options.coreTolerance = settings.core ? 2e-5 : 0;
-    const LoweredOutcome o = checkLowered(factoryOf(item.value), options);
+    LoweredOutcome o = checkLowered(factoryOf(item.value), options);
+    if (o.inF64Alone)
+      o.reason += " (equal in f64 alone)";
+    if (o.isBeyond)
+      o.reason += " (beyond the error rule)";
     lines += fmt::format("{} {} {} {} {} {}: {}\n", op, item.name, item.value.attr("kind").toStringRef(),
                          toString(o.verdict), o.gradients, o.step, o.reason);
   }
@@ -130,7 +134,7 @@ void runFile(const Settings &settings, const fs::path &path, std::string &lines)
 }
 
 struct Totals {
-  size_t equal = 0, borders = 0, invalid = 0, refused = 0, failed = 0;
+  size_t equal = 0, borders = 0, f64Alone = 0, beyond = 0, invalid = 0, refused = 0, failed = 0;
 };
 
 /// `kind` has the mark of the way after a slash.
@@ -148,6 +152,8 @@ void count(const Settings &settings, const std::string &line, Totals &totals) {
   if (verdict == "equal") {
     ++totals.equal;
     totals.borders += borders > 0;
+    totals.f64Alone += line.find("(equal in f64 alone)") != std::string::npos;
+    totals.beyond += line.find("(beyond the error rule)") != std::string::npos;
     if (settings.list)
       std::printf("%s\n", line.c_str());
     return;
@@ -181,11 +187,13 @@ std::string runOperator(const Settings &settings, const std::string &op) {
 int finish(const Settings &settings, const Totals &totals) {
   size_t all = totals.equal + totals.refused + totals.failed;
   double share = all ? 100.0 * static_cast<double>(totals.equal) / static_cast<double>(all) : 0;
-  std::string note = settings.parameters
-                         ? fmt::format(", of which no plan was made; {} more have no result in the "
-                                       "other layout",
-                                       totals.invalid)
-                         : "";
+  std::string note =
+      settings.parameters ? fmt::format(", of which no plan was made; {} more have no result in the "
+                                        "other layout",
+                                        totals.invalid)
+      : settings.core
+          ? fmt::format("; {} in f64 alone, {} beyond the error rule", totals.f64Alone, totals.beyond)
+          : "";
   fmt::print("operator cases ({}{}): {} equal ({:.2f} %, {} of them {}{}), {} refused as listed, "
              "{} failed\n",
              settings.dtype,

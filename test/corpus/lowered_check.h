@@ -19,6 +19,9 @@ struct LoweredOptions {
 struct LoweredOutcome {
   Outcome::Verdict verdict = Outcome::Verdict::Equal;
   std::string step, reason;
+  /// Of an equal program at the core stage. In f64 alone: numbers are further apart than the tolerance, but
+  /// not in f64. Beyond: some break the error rule against f64 (runtime/compare.h), the reason says which.
+  bool inF64Alone = false, isBeyond = false;
   size_t captured = 0, forward = 0, all = 0; ///< operators
   size_t gradients = 0;                      ///< compared
   size_t probes = 0, withKernels = 0, opaque = 0;

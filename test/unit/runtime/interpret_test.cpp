@@ -10,6 +10,7 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 namespace graphopt::runtime {
 namespace {
@@ -331,6 +332,19 @@ TEST(Interpret, fp64RunKeepsSharedMemory) {
                  {{"x", x}, {"tail", x.slice(0, 2)}}, {.fp64 = true});
   EXPECT_TRUE(at::equal(out[0], at::tensor({0., 0., 1., 1.}, at::kDouble)));
   EXPECT_EQ(x.sum().item<float>(), 0);
+}
+
+TEST(Interpret, fp64RunGivesGradientsOfLeavesThatAreWide) {
+  const Tensor w = at::tensor({0.1, 0.2}, at::kDouble).requires_grad_(), x = at::tensor({3.0f, 4.0f});
+  auto out = run(R"(graph @g version=1 stage=captured form=raw device=cpu {
+  input %w: f64[2] grad
+  input %x: f32[2]
+  %y: f32[2] = aten.mul.Tensor(%w, %x)
+  return %y
+})",
+                 {{"w", w}, {"x", x}}, {.fp64 = true});
+  const Tensor gradient = torch::autograd::grad({out[0].pow(2).sum()}, {w})[0];
+  EXPECT_TRUE(at::equal(gradient, 2 * w.detach() * x.to(at::kDouble).pow(2)));
 }
 
 TEST(Interpret, errorsNameTheOp) {
