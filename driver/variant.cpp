@@ -3,6 +3,7 @@
 #include "driver/variant.h"
 
 #include "ir/print.h"
+#include "runtime/bind.h"
 
 #include <graphopt/error.h>
 
@@ -167,7 +168,17 @@ c10::IValue Variant::run(const std::vector<c10::IValue> &args) const {
 std::string Variant::inputName(size_t input) const { return executor_->plan().inputs[input].name; }
 
 c10::IValue Variant::runOn(const std::vector<at::Tensor> &inputs) const {
-  return capture::unflatten(capture_.output, executor_->run(inputs));
+  return capture::unflatten(capture_.output, executor_->run(inputs, symsOf(inputs)));
+}
+
+/// Only the graph of a text has any.
+runtime::SymValues Variant::symsOf(const std::vector<at::Tensor> &inputs) const {
+  const runtime::Plan &plan = executor_->plan();
+  runtime::SymValues syms;
+  for (size_t i = 0; !plan.syms.empty() && i < inputs.size(); ++i)
+    if (const ir::Value *value = graph().find(plan.inputs[i].name); value && inputs[i].defined())
+      runtime::bindSyms(value->type, inputs[i], syms);
+  return syms;
 }
 
 VariantInfo Variant::describe() const {

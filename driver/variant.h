@@ -64,6 +64,7 @@ private:
   std::string trainingGuard(size_t module) const;
   Source sourceOf(const std::string &name) const;
   bool isKept(const Source &source) const;
+  runtime::SymValues symsOf(const std::vector<at::Tensor> &inputs) const;
 
   capture::Capture capture_;
   std::vector<detail::WatchedModule> modules_;

@@ -344,7 +344,7 @@ TEST(Interpret, fp64RunGivesGradientsOfLeavesThatAreWide) {
 })",
                  {{"w", w}, {"x", x}}, {.fp64 = true});
   const Tensor gradient = torch::autograd::grad({out[0].pow(2).sum()}, {w})[0];
-  EXPECT_TRUE(at::equal(gradient, 2 * w.detach() * x.to(at::kDouble).pow(2)));
+  EXPECT_TRUE(at::allclose(gradient, 2 * w.detach() * x.to(at::kDouble).pow(2), 1e-14, 0));
 }
 
 TEST(Interpret, errorsNameTheOp) {
