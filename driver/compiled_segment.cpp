@@ -163,7 +163,7 @@ CompiledSegment::CompiledSegment(const Segment &segment, const std::vector<const
   const bool mayRunAgain = !segment.writesLiveIns;
   if (mayRunAgain)
     surface_ = std::make_shared<const ir::Graph>(graph.clone());
-  passes::runPipeline(graph, passes::parsePipeline("lower{joint=on},cse,dce"), options);
+  passes::runPipeline(graph, passes::parsePipeline("lower{joint=on},lean"), options);
   // Until kernels fuse what runs again into the backward, running again costs more than keeping.
   parts_ = passes::partition(graph, options.catalog, {.recompute = false});
   forward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(parts_.forward));

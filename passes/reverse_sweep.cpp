@@ -5,6 +5,7 @@
 
 #include "ir/alias.h"
 #include "ir/effects.h"
+#include "passes/hand_pieces.h"
 #include "passes/regions.h"
 
 #include <algorithm>
@@ -137,8 +138,15 @@ private:
     const ir::BackwardPiece &piece = pieces_.backward(op.unit.graph, cotangents, soFar);
     if (piece.opaque.empty())
       return takeGradients(op, piece.graph, splicedMap(op, piece.graph));
+    if (const std::optional<ir::Graph> byHand =
+            handBackward(op.unit.graph, numberOf(op, op.results[0]), cotangents, soFar))
+      return takeGradients(op, *byHand, splicedMap(op, *byHand));
     ++statistics_[fmt::format("opaque backward: {}: {}", op.name, piece.opaque)];
     appendVjp(op, cotangents, soFar);
+  }
+
+  static size_t numberOf(const Spliced &op, const ir::Value *value) {
+    return static_cast<size_t>(std::ranges::find(op.numbered, value) - op.numbered.begin());
   }
 
   ir::ValueMap splicedMap(const Spliced &op, const ir::Graph &piece) {

@@ -47,7 +47,7 @@ void writeConsts(const capture::Capture &recording, const DumpOptions &options) 
 passes::Pipeline loweringPipeline(passes::Pipeline asked, const DumpOptions &options) {
   if (asked.empty())
     asked = passes::parsePipeline("functionalize,dce");
-  std::string down = options.joint ? "lower{joint=on},dce" : "lower,dce";
+  std::string down = options.joint ? "lower{joint=on},drop-copies,dce" : "lower,drop-copies,dce";
   if (options.to == "core")
     down += ",core";
   for (passes::PipelineStep &step : passes::parsePipeline(down))

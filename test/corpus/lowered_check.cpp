@@ -121,7 +121,7 @@ private:
     outcome_.captured = passes::countOps(graph);
     const double start = now();
     const auto reports = passes::runPipeline(
-        graph, passes::parsePipeline(options_.gradients ? "lower{joint=on},dce" : "lower,dce"), manager);
+        graph, passes::parsePipeline(options_.gradients ? "lower{joint=on},drop-copies,dce" : "lower,drop-copies,dce"), manager);
     outcome_.lowerMs = now() - start;
     for (const auto &[what, count] : reports.front().statistics)
       if (what.starts_with("opaque"))
