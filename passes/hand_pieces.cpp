@@ -12,6 +12,8 @@
 namespace graphopt::passes {
 namespace {
 
+using ir::DType;
+
 class Builder {
 public:
   explicit Builder(const ir::Graph &unit) : graph_("backward") {
@@ -58,12 +60,12 @@ bool isCpu(const ir::Graph &unit, const ir::Type &type) { return type.device.val
 
 ir::Graph sharedAmongEqual(const ir::Graph &unit, const ir::Type &x, size_t result, const ir::GradientTypes &soFar) {
   Builder b(unit);
-  const ir::Type scalar = typeOf(x, x.dtype, {}), mask = typeOf(x, at::kBool, x.sizes), full = typeOf(x, x.dtype, x.sizes);
+  const ir::Type scalar = typeOf(x, x.dtype, {}), mask = typeOf(x, DType::Bool, x.sizes), full = typeOf(x, x.dtype, x.sizes);
   ir::Value *v = b.input("v0", x), *y = b.input(fmt::format("v{}", result), scalar), *g = b.input("g0", scalar);
   ir::Value *bothNan = b.call("aten.logical_and",
-                              {b.call("aten.isnan", {v}, mask), b.call("aten.isnan", {y}, typeOf(x, at::kBool, {}))}, mask);
+                              {b.call("aten.isnan", {v}, mask), b.call("aten.isnan", {y}, typeOf(x, DType::Bool, {}))}, mask);
   ir::Value *isResult = b.call("aten.logical_or", {b.call("aten.eq.Tensor", {v, y}, mask), bothNan}, mask);
-  ir::Value *count = b.call("aten.sum", {isResult}, typeOf(x, at::kLong, {}));
+  ir::Value *count = b.call("aten.sum", {isResult}, typeOf(x, DType::Long, {}));
   ir::Value *share = b.call("aten.div.Tensor", {g, count}, scalar);
   ir::Value *zeros = b.call("aten.zeros", {}, full,
                             {{"size", sizesOf(x)},

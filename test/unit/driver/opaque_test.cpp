@@ -88,6 +88,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"cumprod", [](const Tensor &x) { return x.cumprod(1); }},
                     Case{"max", [](const Tensor &x) { return x.max(); }},
                     Case{"min", [](const Tensor &x) { return x.min(); }},
+                    Case{"max_used_twice",
+                         [](const Tensor &x) {
+                           const Tensor y = x * 2;
+                           return y.max() + y.sum() * y.min();
+                         }},
                     Case{"median", [](const Tensor &x) { return x.median(); }},
                     Case{"as_strided", [](const Tensor &x) { return x.as_strided({2, 6}, {3, 1}, 1); }},
                     Case{"quantile", [](const Tensor &x) { return x.quantile(0.5, 1); }},
