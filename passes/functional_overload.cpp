@@ -8,7 +8,7 @@
 //   layout   all is contiguous, or the operator is pointwise and all operands have the very same strides and
 //            some elements (of none, pointwise operators make contiguous results)
 //   history  the write ran with gradients on, or nothing has a history: under no_grad the update keeps that
-//            of x
+//            of x; and the derivatives are the same
 //
 // rules/updates.def lists operators that differ in other ways.
 #include "passes/functional_overload.h"
@@ -22,15 +22,17 @@
 namespace graphopt::passes {
 namespace {
 
-enum class Namesake { Same, Contiguous, Other };
+enum class Namesake { Same, Contiguous, OtherDerivative, Other };
 
 /// How the functional operator relates to the one in place, by the latter's base name.
 Namesake namesakeOf(std::string_view base) {
   static constexpr std::pair<std::string_view, Namesake> kExceptions[] = {
 #define STAYS(name, why) {name, Namesake::Other},
+#define DERIVED(name) {name, Namesake::OtherDerivative},
 #define CONTIGUOUS(name) {name, Namesake::Contiguous},
 #include "passes/rules/updates.def"
 #undef STAYS
+#undef DERIVED
 #undef CONTIGUOUS
   };
   for (const auto &[name, namesake] : kExceptions)
@@ -170,6 +172,8 @@ std::vector<ir::Operand> onSources(std::vector<ir::Operand> operands, const Regi
   return operands;
 }
 
+bool isBelowAutograd(const ir::Graph &graph) { return graph.stage != ir::Stage::Captured; }
+
 } // namespace
 
 std::optional<FunctionalCall> functionalCall(const ir::Op &update, const ir::Graph &graph,
@@ -185,15 +189,16 @@ std::optional<FunctionalCall> functionalCall(const ir::Op &update, const ir::Gra
   const ir::OpInfo *functional = name.empty() ? nullptr : catalog->find(name);
   if (!inPlace || !functional || !sameSchema(*inPlace, *functional))
     return std::nullopt;
-  if (functional->composite && graph.stage != ir::Stage::Captured)
+  if (functional->composite && isBelowAutograd(graph))
     return std::nullopt;
   const auto &ambient = graph.states[write.state].ambient;
   const bool gradOff = std::any_of(ambient.begin(), ambient.end(), [](const ir::NamedAttr &a) {
     return a.name == "grad" && a.value.isWord("off");
   });
-  const bool keepsStrides =
-      functional->pointwise && namesakeOf(ir::splitOpName(write.name).base) == Namesake::Same;
-  if ((gradOff && historyMatters) || !keepsTypes(*region, graph, keepsStrides))
+  const Namesake namesake = namesakeOf(ir::splitOpName(write.name).base);
+  const bool keepsStrides = functional->pointwise && namesake != Namesake::Contiguous;
+  const bool hasOtherPast = gradOff || (namesake == Namesake::OtherDerivative && !isBelowAutograd(graph));
+  if ((hasOtherPast && historyMatters) || !keepsTypes(*region, graph, keepsStrides))
     return std::nullopt;
   return FunctionalCall{name, onSources(write.operands(), *region), write.attrs, write.state};
 }
