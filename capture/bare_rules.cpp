@@ -2,110 +2,18 @@
 // as LibTorch 2.11's CPU and CUDA kernels make them, checked against the kernels over the operator cases.
 #include "capture/bare_rules.h"
 
+#include "capture/bare_arguments.h"
+
 #include <algorithm>
-#include <functional>
 #include <string_view>
 #include <unordered_map>
 
 namespace graphopt::capture {
 namespace {
 
-using Results = std::optional<std::vector<BareResult>>;
-
-class In {
-public:
-  In(const OperatorFacts &facts, const torch::jit::Stack &arguments) : facts_(facts), arguments_(arguments) {}
-
-  /// Undefined when it is not given.
-  at::Tensor tensor(std::string_view name) const {
-    const c10::IValue *value = find(name);
-    return value && value->isTensor() ? value->toTensor() : at::Tensor();
-  }
-  std::vector<int64_t> ints(std::string_view name) const {
-    const c10::IValue *value = find(name);
-    return value && value->isIntList() ? value->toIntVector() : std::vector<int64_t>();
-  }
-  int64_t number(std::string_view name, int64_t otherwise = 0) const {
-    const c10::IValue *value = find(name);
-    return value && value->isInt() ? value->toInt() : otherwise;
-  }
-  bool flag(std::string_view name) const {
-    const c10::IValue *value = find(name);
-    return value && value->isBool() && value->toBool();
-  }
-  at::ScalarType dtype(std::string_view name, at::ScalarType otherwise) const {
-    return static_cast<at::ScalarType>(number(name, static_cast<int64_t>(otherwise)));
-  }
-  /// output_mask and the like.
-  std::vector<bool> mask(std::string_view name) const {
-    std::vector<bool> bits;
-    if (const c10::IValue *value = find(name); value && value->isList())
-      for (const c10::IValue &bit : value->toListRef())
-        bits.push_back(bit.toBool());
-    return bits;
-  }
-
-private:
-  const c10::IValue *find(std::string_view name) const {
-    for (size_t i = 0; i < facts_.arguments.size(); ++i)
-      if (facts_.arguments[i].name == name)
-        return &arguments_[i];
-    return nullptr;
-  }
-  const OperatorFacts &facts_;
-  const torch::jit::Stack &arguments_;
-};
-
-// ---- layouts
-
-std::vector<int64_t> contiguousStrides(const std::vector<int64_t> &sizes) {
-  std::vector<int64_t> strides(sizes.size());
-  int64_t stride = 1;
-  for (size_t d = sizes.size(); d-- > 0; stride *= std::max<int64_t>(sizes[d], 1))
-    strides[d] = stride;
-  return strides;
-}
-
-BareResult contiguous(std::vector<int64_t> sizes, at::ScalarType dtype) {
-  std::vector<int64_t> strides = contiguousStrides(sizes);
-  return {std::move(sizes), std::move(strides), dtype, false};
-}
-
-BareResult undefined() {
-  BareResult result;
-  result.isUndefined = true;
-  return result;
-}
-
-BareResult contiguousLike(const at::Tensor &tensor) {
-  return contiguous(tensor.sizes().vec(), tensor.scalar_type());
-}
-
-/// As empty_like makes them: the strides of a dense tensor.
-std::optional<BareResult> like(const at::Tensor &tensor) {
-  if (!tensor.is_non_overlapping_and_dense())
-    return std::nullopt;
-  return BareResult{tensor.sizes().vec(), tensor.strides().vec(), tensor.scalar_type(), false};
-}
-
-Results one(std::optional<BareResult> result) {
-  if (!result)
-    return std::nullopt;
-  return std::vector{std::move(*result)};
-}
-
 // ---- rules
 
 Results relu(const In &in) { return one(like(in.tensor("self"))); }
-
-/// One condition and two operands of one size and layout: the commonest case.
-Results where(const In &in) {
-  const at::Tensor condition = in.tensor("condition"), self = in.tensor("self"), other = in.tensor("other");
-  const bool areAlike = condition.sizes() == self.sizes() && self.sizes() == other.sizes() &&
-                        condition.is_contiguous() && self.is_contiguous() && other.is_contiguous() &&
-                        self.scalar_type() == other.scalar_type() && self.dim() > 0;
-  return areAlike ? one(contiguousLike(self)) : std::nullopt;
-}
 
 /// A softmax with a look at rows that are masked as a whole.
 Results safeSoftmax(const In &in) {
@@ -198,10 +106,6 @@ Results attentionOnCpuBackward(const In &in) {
 
 // ---- convolutions and batch norm, where all is contiguous and could not be taken for channels last
 
-bool isPlain(const at::Tensor &tensor) {
-  return tensor.is_contiguous() && tensor.suggest_memory_format() == at::MemoryFormat::Contiguous;
-}
-
 /// floor((size + 2 padding - dilation (kernel - 1) - 1) / stride) + 1
 Results convolution(const In &in) {
   const at::Tensor input = in.tensor("input"), weight = in.tensor("weight");
@@ -257,17 +161,76 @@ Results batchNormBackward(const In &in) {
                      mask[2] ? channels : undefined()};
 }
 
+/// Groups of channels, of (batch, channels, ...).
+Results groupNorm(const In &in) {
+  const at::Tensor input = in.tensor("input");
+  if (!isPlain(input) || input.dim() < 2)
+    return std::nullopt;
+  const BareResult statistics =
+      contiguous({in.number("N"), in.number("group")}, statisticsType(input, in.tensor("weight")));
+  return std::vector{contiguousLike(input), statistics, statistics};
+}
+
+Results groupNormBackward(const In &in) {
+  const at::Tensor input = in.tensor("input"), weight = in.tensor("weight");
+  const std::vector<bool> mask = in.mask("output_mask");
+  if (mask.size() != 3 || !isPlain(input) || !isPlain(in.tensor("grad_out")) || !weight.defined())
+    return std::nullopt;
+  return std::vector{mask[0] ? contiguousLike(input) : undefined(),
+                     mask[1] ? contiguousLike(weight) : undefined(),
+                     mask[2] ? contiguousLike(weight) : undefined()};
+}
+
+Results adaptivePool(const In &in) {
+  const at::Tensor self = in.tensor("self");
+  const std::vector<int64_t> output = in.ints("output_size");
+  if (!isPlain(self) || output.empty() || static_cast<size_t>(self.dim()) <= output.size())
+    return std::nullopt;
+  std::vector<int64_t> sizes = self.sizes().vec();
+  std::copy(output.begin(), output.end(), sizes.end() - static_cast<ptrdiff_t>(output.size()));
+  return one(contiguous(std::move(sizes), self.scalar_type()));
+}
+
+Results adaptivePoolBackward(const In &in) {
+  const at::Tensor self = in.tensor("self");
+  return isPlain(self) && isPlain(in.tensor("grad_output")) ? one(contiguousLike(self)) : std::nullopt;
+}
+
+Results indexSelect(const In &in) {
+  const at::Tensor self = in.tensor("self"), index = in.tensor("index");
+  if (self.dim() == 0 || index.dim() > 1 || !self.is_contiguous())
+    return std::nullopt;
+  std::vector<int64_t> sizes = self.sizes().vec();
+  sizes.at(static_cast<size_t>(in.number("dim") + (in.number("dim") < 0 ? self.dim() : 0))) = index.numel();
+  return one(contiguous(std::move(sizes), self.scalar_type()));
+}
+
+Results flip(const In &in) { return one(like(in.tensor("self"))); }
+
+Results roll(const In &in) {
+  const at::Tensor self = in.tensor("self");
+  return isPlain(self) && self.numel() > 0 ? one(contiguousLike(self)) : std::nullopt;
+}
+
 using Rule = Results (*)(const In &);
 
 /// By base name.
 const std::unordered_map<std::string_view, Rule> &rules() {
   static const auto &table = *new std::unordered_map<std::string_view, Rule>{
       {"relu", relu},
+      {"native_group_norm", groupNorm},
+      {"native_group_norm_backward", groupNormBackward},
+      {"_adaptive_avg_pool2d", adaptivePool},
+      {"_adaptive_avg_pool3d", adaptivePool},
+      {"_adaptive_avg_pool2d_backward", adaptivePoolBackward},
+      {"_adaptive_avg_pool3d_backward", adaptivePoolBackward},
+      {"index_select", indexSelect},
+      {"flip", flip},
+      {"roll", roll},
       {"convolution", convolution},
       {"convolution_backward", convolutionBackward},
       {"native_batch_norm", batchNorm},
       {"native_batch_norm_backward", batchNormBackward},
-      {"where", where},
       {"_safe_softmax", safeSoftmax},
       {"native_dropout", nativeDropout},
       {"native_layer_norm", layerNorm},
@@ -283,12 +246,11 @@ const std::unordered_map<std::string_view, Rule> &rules() {
 } // namespace
 
 Results resultsByRule(const OperatorFacts &facts, const torch::jit::Stack &arguments) {
+  if (facts.isWrite || facts.name.find(".out") != std::string::npos)
+    return std::nullopt;
+  const In in(facts, arguments);
   auto rule = rules().find(facts.base);
-  if (rule == rules().end() || facts.isWrite || facts.name.find(".out") != std::string::npos)
-    return std::nullopt;
-  if (facts.base == "where" && facts.name != "aten.where.self")
-    return std::nullopt;
-  return rule->second(In(facts, arguments));
+  return rule == rules().end() ? iteratorResults(facts, in) : rule->second(in);
 }
 
 } // namespace graphopt::capture

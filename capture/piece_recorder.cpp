@@ -212,9 +212,12 @@ ir::Op *PieceRecorder::appendCall(const OperatorFacts &facts, const torch::jit::
 }
 
 void PieceRecorder::run(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
-                        torch::jit::Stack *stack) const {
+                        torch::jit::Stack *stack) {
   if (isBare_ && runBare(op, facts, *stack))
     return;
+  const bool isView = !facts.isWrite && std::ranges::any_of(facts.arguments, &ArgumentFacts::isAliased);
+  if (isBare_ && !isView)
+    kernels_.push_back(facts.name);
   op.redispatchBoxed(keys, stack);
 }
 

@@ -37,6 +37,9 @@ public:
 
   void onCall(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) override;
 
+  /// Operators whose kernels ran though none should: nothing else tells what they give. Views excepted.
+  const std::vector<std::string> &kernels() const { return kernels_; }
+
 private:
   struct Entry {
     at::Tensor tensor; // held: addresses are names here
@@ -58,12 +61,13 @@ private:
   ir::Operand operandOf(const c10::IValue &value, const ArgumentFacts &argument);
   ir::Op *appendCall(const OperatorFacts &facts, const torch::jit::Stack &stack);
   void run(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
-           torch::jit::Stack *stack) const;
+           torch::jit::Stack *stack);
   void takeResults(ir::Op *op, const OperatorFacts &facts, const torch::jit::Stack &stack);
   void takeResult(ir::Op *op, const at::Tensor &tensor);
   void rebind(ir::Op *op, const OperatorFacts &facts, const at::Tensor &tensor);
   void markAliases(ir::Op *op, const at::Tensor &result);
 
+  std::vector<std::string> kernels_;
   const ir::Device device_;
   const bool isBare_;
   ir::Graph graph_;

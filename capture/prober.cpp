@@ -95,6 +95,8 @@ public:
     return false;
   }
 
+  const std::vector<std::string> &kernels() const { return recorder_.kernels(); }
+
 private:
   void runForward() {
     for (const ir::Value *value : unit_.declared(ir::Value::Kind::Input)) {
@@ -162,6 +164,8 @@ template <class F> std::string Prober::tryAll(const ir::Graph &unit, F &&attempt
     try {
       Probe probe(run_, unit, kAttempts[i], isBare);
       attempt(probe);
+      for (const std::string &name : probe.kernels())
+        ++counts_.kernels[name];
       why = probe.difference();
       if (why.empty() || (!isBare && !probe.hasOtherSizes())) {
         generators.restore();

@@ -6,6 +6,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <map>
+#include <string>
 
 namespace graphopt::capture {
 
@@ -21,6 +23,8 @@ struct ProberOptions {
 struct ProberCounts {
   size_t forwards = 0, backwards = 0; ///< probes
   size_t withKernels = 0;             ///< among them those that needed kernels
+  std::map<std::string, size_t>
+      kernels; ///< run in the others, by operator: LibTorch has no shape function, we no rule
 };
 
 /// Keeps nothing between probes. Operators run without kernels (bare_run.h) unless what comes out is not what

@@ -48,9 +48,8 @@ bool historyMatters(const ir::Graph &graph) {
   if (std::none_of(declared.begin(), declared.end(), [](const ir::Value *value) { return value->type.grad; }))
     return false;
   bool isOn = false;
-  ir::walk(graph.body(), [&](const ir::Op &op) {
-    isOn |= op.kind == ir::Op::Kind::Call && !isGradOff(graph, op.state);
-  });
+  ir::walk(graph.body(),
+           [&](const ir::Op &op) { isOn |= op.kind == ir::Op::Kind::Call && !isGradOff(graph, op.state); });
   return isOn;
 }
 

@@ -1,5 +1,6 @@
-// An operator in place is clone and operator in the functional form; below the captured stage nothing is written any
-// more but what the caller holds, at the end. So a copy is its original wherever nobody can tell them apart.
+// An operator in place is clone and operator in the functional form; below the captured stage nothing is
+// written any more but what the caller holds, at the end. So a copy is its original wherever nobody can tell
+// them apart.
 #include "passes/pass_list.h"
 
 #include "ir/alias.h"
@@ -29,8 +30,8 @@ public:
   }
 
 private:
-  /// A copy of an inner value, of its layout, neither of which leaves the graph. (A copy of what the caller holds
-  /// protects from what the caller does with it before the backward.)
+  /// A copy of an inner value, of its layout, neither of which leaves the graph. (A copy of what the caller
+  /// holds protects from what the caller does with it before the backward.)
   bool isPlainCopy(const ir::Op &op) const {
     if (!op.isCall("aten.clone") || graph_.isOpaque(op) || !op.operands()[0].isValue())
       return false;

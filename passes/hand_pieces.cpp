@@ -1,6 +1,7 @@
-// max, min, median and nanmedian over all elements share their gradient among the elements that are the result
-// (evenly_distribute_backward in LibTorch's FunctionsManual.cpp). On CPUs LibTorch reads whether the result is NaN
-// and then compares or looks for NaN; "equal, or both NaN" is the same mask without the question.
+// max, min, median and nanmedian over all elements share their gradient among the elements that are the
+// result (evenly_distribute_backward in LibTorch's FunctionsManual.cpp). On CPUs LibTorch reads whether the
+// result is NaN and then compares or looks for NaN; "equal, or both NaN" is the same mask without the
+// question.
 //
 // prod and cumprod have no rule: without the question they would compute every case, and a vjp computes one.
 #include "passes/hand_pieces.h"
@@ -31,7 +32,8 @@ public:
     std::vector<ir::Operand> given;
     for (ir::Value *operand : operands)
       given.push_back(ir::Operand::of(operand));
-    return graph_.append(graph_.body(), ir::Op::Kind::Call, name, std::move(given), std::move(attrs), {{"d", type}})
+    return graph_
+        .append(graph_.body(), ir::Op::Kind::Call, name, std::move(given), std::move(attrs), {{"d", type}})
         ->result();
   }
   ir::Graph finish(ir::Value *gradient) {
@@ -58,12 +60,16 @@ ir::Attr sizesOf(const ir::Type &type) {
 
 bool isCpu(const ir::Graph &unit, const ir::Type &type) { return type.device.value_or(unit.device).isCpu(); }
 
-ir::Graph sharedAmongEqual(const ir::Graph &unit, const ir::Type &x, size_t result, const ir::GradientTypes &soFar) {
+ir::Graph sharedAmongEqual(const ir::Graph &unit, const ir::Type &x, size_t result,
+                           const ir::GradientTypes &soFar) {
   Builder b(unit);
-  const ir::Type scalar = typeOf(x, x.dtype, {}), mask = typeOf(x, DType::Bool, x.sizes), full = typeOf(x, x.dtype, x.sizes);
-  ir::Value *v = b.input("v0", x), *y = b.input(fmt::format("v{}", result), scalar), *g = b.input("g0", scalar);
-  ir::Value *bothNan = b.call("aten.logical_and",
-                              {b.call("aten.isnan", {v}, mask), b.call("aten.isnan", {y}, typeOf(x, DType::Bool, {}))}, mask);
+  const ir::Type scalar = typeOf(x, x.dtype, {}), mask = typeOf(x, DType::Bool, x.sizes),
+                 full = typeOf(x, x.dtype, x.sizes);
+  ir::Value *v = b.input("v0", x), *y = b.input(fmt::format("v{}", result), scalar),
+            *g = b.input("g0", scalar);
+  ir::Value *bothNan =
+      b.call("aten.logical_and",
+             {b.call("aten.isnan", {v}, mask), b.call("aten.isnan", {y}, typeOf(x, DType::Bool, {}))}, mask);
   ir::Value *isResult = b.call("aten.logical_or", {b.call("aten.eq.Tensor", {v, y}, mask), bothNan}, mask);
   ir::Value *count = b.call("aten.sum", {isResult}, typeOf(x, DType::Long, {}));
   ir::Value *share = b.call("aten.div.Tensor", {g, count}, scalar);
@@ -79,8 +85,8 @@ ir::Graph sharedAmongEqual(const ir::Graph &unit, const ir::Type &x, size_t resu
 
 } // namespace
 
-std::optional<ir::Graph> handBackward(const ir::Graph &unit, size_t result, const ir::GradientTypes &cotangents,
-                                      const ir::GradientTypes &soFar) {
+std::optional<ir::Graph> handBackward(const ir::Graph &unit, size_t result,
+                                      const ir::GradientTypes &cotangents, const ir::GradientTypes &soFar) {
   constexpr std::array kShared = {"aten.max", "aten.min", "aten.median", "aten.nanmedian"};
   const ir::Op &op = *unit.body().ops().front();
   const std::vector<ir::Value *> inputs = unit.declared(ir::Value::Kind::Input);

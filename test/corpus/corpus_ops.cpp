@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <fstream>
 #include <sstream>
 #include <torch/script.h>
@@ -100,6 +101,8 @@ void runLowered(const Settings &settings, const std::string &op, const torch::ji
       o.reason += " (equal in f64 alone)";
     if (o.isBeyond)
       o.reason += " (beyond the error rule)";
+    if (!o.kernels.empty())
+      o.reason += fmt::format(" [kernels: {}]", fmt::join(o.kernels, " "));
     lines += fmt::format("{} {} {} {} {} {}: {}\n", op, item.name, item.value.attr("kind").toStringRef(),
                          toString(o.verdict), o.gradients, o.step, o.reason);
   }
@@ -134,6 +137,7 @@ void runFile(const Settings &settings, const fs::path &path, std::string &lines)
 }
 
 struct Totals {
+  std::map<std::string, size_t> kernels; // that ran in kernel-free probes, by operator
   size_t equal = 0, borders = 0, f64Alone = 0, beyond = 0, invalid = 0, refused = 0, failed = 0;
 };
 
@@ -142,6 +146,16 @@ bool isExpected(const Settings &settings, const std::string &op, const std::stri
   return std::ranges::any_of(settings.refusals, [&](const Refusal &refusal) {
     return refusal.op == op && refusal.kind == kind.substr(0, kind.find('/'));
   });
+}
+
+void countKernels(const std::string &line, Totals &totals) {
+  const std::string mark = "[kernels: ";
+  const size_t at = line.find(mark);
+  if (at == std::string::npos)
+    return;
+  std::istringstream names(line.substr(at + mark.size(), line.find(']', at) - at - mark.size()));
+  for (std::string name; names >> name;)
+    ++totals.kernels[name];
 }
 
 void count(const Settings &settings, const std::string &line, Totals &totals) {
@@ -154,6 +168,7 @@ void count(const Settings &settings, const std::string &line, Totals &totals) {
     totals.borders += borders > 0;
     totals.f64Alone += line.find("(equal in f64 alone)") != std::string::npos;
     totals.beyond += line.find("(beyond the error rule)") != std::string::npos;
+    countKernels(line, totals);
     if (settings.list)
       std::printf("%s\n", line.c_str());
     return;
@@ -183,6 +198,14 @@ std::string runOperator(const Settings &settings, const std::string &op) {
   return inChild(work, 120);
 }
 
+std::string kernelsText(const Settings &settings, const Totals &totals) {
+  std::string text;
+  for (const auto &[name, cases] : totals.kernels)
+    if (settings.list)
+      text += fmt::format("  {} in {} cases\n", name, cases);
+  return text;
+}
+
 /// The sums, and the exit status.
 int finish(const Settings &settings, const Totals &totals) {
   size_t all = totals.equal + totals.refused + totals.failed;
@@ -207,6 +230,9 @@ int finish(const Settings &settings, const Totals &totals) {
              : settings.lowered || settings.core ? "with gradients"
                                                  : "with borders",
              note, totals.refused, totals.failed);
+  if (settings.lowered && !settings.kernels)
+    fmt::print("operators whose kernels ran in kernel-free probes: {}\n{}", totals.kernels.size(),
+               kernelsText(settings, totals));
   std::printf("cases: %zu passed, %zu failed\n", totals.equal + totals.refused, totals.failed);
   return totals.failed || !all || share < 98 ? 1 : 0;
 }

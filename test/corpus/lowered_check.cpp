@@ -120,14 +120,19 @@ private:
     passes::runPipeline(graph, passes::parsePipeline("functionalize,dce"), manager);
     outcome_.captured = passes::countOps(graph);
     const double start = now();
-    const auto reports = passes::runPipeline(
-        graph, passes::parsePipeline(options_.gradients ? "lower{joint=on},drop-copies,dce" : "lower,drop-copies,dce"), manager);
+    const auto reports =
+        passes::runPipeline(graph,
+                            passes::parsePipeline(options_.gradients ? "lower{joint=on},drop-copies,dce"
+                                                                     : "lower,drop-copies,dce"),
+                            manager);
     outcome_.lowerMs = now() - start;
     for (const auto &[what, count] : reports.front().statistics)
       if (what.starts_with("opaque"))
         outcome_.opaque += static_cast<size_t>(count);
     outcome_.probes = lowering.counts().forwards + lowering.counts().backwards;
     outcome_.withKernels = lowering.counts().withKernels;
+    for (const auto &[name, count] : lowering.counts().kernels)
+      outcome_.kernels.push_back(name);
     return graph;
   }
 

@@ -25,6 +25,8 @@ struct LoweredOutcome {
   size_t captured = 0, forward = 0, all = 0; ///< operators
   size_t gradients = 0;                      ///< compared
   size_t probes = 0, withKernels = 0, opaque = 0;
+  std::vector<std::string>
+      kernels; ///< operators that kernel-free probes ran for real: no shape function, no rule
   double lowerMs = 0, eagerMs = 0;
 };
 
