@@ -76,8 +76,10 @@ AmbientState ambientNow(c10::DeviceType device) {
   state.grad = autograd.get_grad_mode();
   state.inference = autograd.get_inference_mode();
   state.autocast = at::autocast::is_autocast_enabled(device);
-  if (state.autocast)
+  if (state.autocast) {
     state.autocastDtype = at::autocast::get_autocast_dtype(device);
+    state.autocastCache = at::autocast::is_autocast_cache_enabled();
+  }
   return state;
 }
 
@@ -85,6 +87,8 @@ std::vector<ir::NamedAttr> ambientWords(const AmbientState &state) {
   std::vector<ir::NamedAttr> words;
   if (state.autocast)
     words.push_back(wordAttr("amp", std::string(ir::dtypeName(state.autocastDtype))));
+  if (!state.autocastCache)
+    words.push_back(wordAttr("amp_cache", "off"));
   if (!state.grad)
     words.push_back(wordAttr("grad", "off"));
   if (state.inference)

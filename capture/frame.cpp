@@ -6,6 +6,7 @@
 // (frame_changes.cpp).
 #include "capture/frame.h"
 
+#include "capture/kept_casts.h"
 #include "capture/keys.h"
 #include "capture/matching.h"
 #include "capture/operands.h"
@@ -183,6 +184,7 @@ void Frame::enter(Activation &activation) {
   matched_ = bound_ = 0;
   fresh_.clear();
   scalars_.clear();
+  casts_.clear();
   boundBefore_ = scalarsBefore_ = 0;
   expectRow(0);
   noteMemories();
@@ -229,6 +231,7 @@ void Frame::leave() {
     release(value);
   fresh_.clear();
   scalars_.clear();
+  casts_.clear();
   bound_ = boundBefore_ = scalarsBefore_ = 0;
   active_ = nullptr;
   slots_ = nullptr;
@@ -367,7 +370,28 @@ bool Frame::acceptEffects(const Row &row) {
   const RowInfo &info = segment.infos[matched_];
   if (row.writesLiveIn && !admitsWrites(info))
     return false;
-  return !row.isRandom || random_.admits(segment.values[aboutValue(info)].metadata.device);
+  if (row.isRandom && !random_.admits(segment.values[aboutValue(info)].metadata.device))
+    return false;
+  return !row.castsWeights || takeCasts(info);
+}
+
+/// Now, since the region may have ended when the rows run. False: a cast has a history where the recorded one
+/// had none, or the other way round, and so have the results.
+bool Frame::takeCasts(const RowInfo &info) {
+  RunningScope running(isRunning_);
+  const size_t before = casts_.size();
+  for (const CastWeight &expected : info.weights) {
+    if (!expected.isKept)
+      continue;
+    const at::Tensor &weight = active_->tensors[expected.value];
+    const bool isReady = isCastKept(weight) && !isPending(*weight.unsafeGetTensorImpl());
+    casts_.push_back({matched_, expected.value, isReady ? keptCast(weight) : at::Tensor()});
+    if (isReady && casts_.back().cast.requires_grad() != expected.hasHistory) {
+      casts_.resize(before);
+      return false;
+    }
+  }
+  return true;
 }
 
 at::Tensor Frame::make(const Row &row, ValueId value) {

@@ -30,6 +30,14 @@ struct ScalarOverride {
   double value;
 };
 
+/// The cast that autocast kept of a weight when a row came: one for each of RowInfo::weights that has one, in
+/// order; undefined where the tensor is no weight in this call.
+struct TakenCast {
+  size_t row;
+  ValueId value;
+  at::Tensor cast;
+};
+
 /// Marks that operators run for real, as long as it lives.
 class RunningScope {
 public:
@@ -49,6 +57,7 @@ struct SegmentRun {
   size_t rows;                            ///< of the segment; fewer than all when the call went another way
   const std::vector<at::Tensor> &tensors; ///< by value: the live-ins
   const std::vector<ScalarOverride> &scalars;
+  const std::vector<TakenCast> &casts;
   /// By value: results that somebody holds. Each is handed to take() as soon as it is there, and what take()
   /// gives back is used in its place.
   const std::vector<uint8_t> &wanted;
@@ -112,8 +121,7 @@ public:
   /// The row that the next operator must equal; null when none can.
   const Row *next() const { return next_; }
   [[gnu::always_inline]] bool stateMatches(const Row &row, c10::DispatchKeySet keys) {
-    return row.keys == keys.raw_repr() && row.thread == thread_.now(keys) &&
-           settings_.now() == expectedSettings_;
+    return row.keys == keys.raw_repr() && row.thread == thread_.now() && settings_.now() == expectedSettings_;
   }
   struct Slot {
     c10::TensorImpl *impl = nullptr;
@@ -148,7 +156,7 @@ public:
   bool bindScalar(const Word *word, double value);
   /// The row's arguments were equal. False: it may not be deferred after all, and nothing has changed.
   [[gnu::always_inline]] bool accept(const Row &row) {
-    if (row.writesLiveIn || row.isRandom) [[unlikely]]
+    if (row.writesLiveIn || row.isRandom || row.castsWeights) [[unlikely]]
       if (!acceptEffects(row))
         return false;
     ++matched_;
@@ -225,6 +233,7 @@ private:
   at::Tensor make(const Row &row, ValueId value);
   bool acceptEffects(const Row &row);
   bool admitsWrites(const RowInfo &info);
+  bool takeCasts(const RowInfo &info);
   void shiftRoot(ValueId root, int64_t shift);
   bool isHostMemory(const c10::TensorImpl &tensor);
   bool isPending(const c10::TensorImpl &tensor) const;
@@ -306,6 +315,7 @@ private:
   std::vector<ValueId> fresh_; // those of them that are not kept for the next
   MemoryTable memories_;       // of the live-ins bound in this visit
   std::vector<ScalarOverride> scalars_;
+  std::vector<TakenCast> casts_;               // of the rows matched
   size_t boundBefore_ = 0, scalarsBefore_ = 0; // before the row being matched
   std::vector<at::Tensor> written_;            // live-ins with a pending write
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>>

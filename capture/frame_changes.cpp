@@ -197,7 +197,7 @@ void Frame::runPending(const std::vector<uint8_t> &wanted, bool linkEdges, std::
   GradFlags flags;
   for (ValueId id : bound())
     flags.want(active_->tensors[id], active_->node->segment.values[id].metadata.requiresGrad);
-  host_.run({active_->node, matched_, active_->tensors, scalars_, wanted, take});
+  host_.run({active_->node, matched_, active_->tensors, scalars_, casts_, wanted, take});
 }
 
 /// Those the program holds are its own now; the next visit makes new ones.
@@ -376,7 +376,7 @@ void Frame::record(const c10::OperatorHandle &op, const OperatorFacts &facts, c1
   }
   ++counters_.recordedOps;
   RunningScope running(isRunning_);
-  std::string trouble = recorder_->add(op, facts, keys, thread_.now(keys), stack, host_.currentModule());
+  std::string trouble = recorder_->add(op, facts, keys, thread_.now(), stack, host_.currentModule());
   if (isDraw)
     random_.drew();
   if (!trouble.empty())

@@ -57,6 +57,20 @@ SinkScope::SinkScope(OperatorSink &sink) : include_(kCaptureHigh) {
 
 SinkScope::~SinkScope() { activeSink = nullptr; }
 
+NestedSink::NestedSink(OperatorSink &sink)
+    : before_(activeSink), keys_(c10::impl::tls_local_dispatch_key_set()) {
+  activeSink = &sink;
+  c10::impl::PODLocalDispatchKeySet open{};
+  open.set_included(keys_.included_.add(kCaptureHigh));
+  open.set_excluded(keys_.excluded_.remove(kCaptureHigh));
+  c10::impl::_force_tls_local_dispatch_key_set(c10::impl::LocalDispatchKeySet(open));
+}
+
+NestedSink::~NestedSink() {
+  activeSink = before_;
+  c10::impl::_force_tls_local_dispatch_key_set(keys_);
+}
+
 void handleBoxed(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
   handle(op, keys, stack);
 }

@@ -57,6 +57,19 @@ private:
   c10::impl::IncludeDispatchKeyGuard include_;
 };
 
+/// A SinkScope inside of others, where operators of theirs run.
+class NestedSink {
+public:
+  explicit NestedSink(OperatorSink &sink);
+  ~NestedSink();
+  NestedSink(const NestedSink &) = delete;
+  NestedSink &operator=(const NestedSink &) = delete;
+
+private:
+  OperatorSink *before_;
+  c10::impl::LocalDispatchKeySet keys_;
+};
+
 bool isIntercepting();
 /// What the fallback does; for kernels that stand beside it.
 void handleBoxed(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack);

@@ -23,7 +23,8 @@ class Twins {
 public:
   Twins(const Segment &segment, size_t row)
       : segment_(segment), info_(segment.infos[row]),
-        isCasting_(ThreadProbe::autocast(segment.rows[row].thread)) {}
+        isCasting_(c10::DispatchKeySet(c10::DispatchKeySet::RAW, segment.rows[row].keys)
+                       .has_any(c10::autocast_dispatch_keyset)) {}
 
   /// Arguments for the operator; false when a twin cannot stand for one of them.
   bool push(torch::jit::Stack &stack) {

@@ -30,8 +30,10 @@ std::string at(const RowInfo &info) { return info.module.empty() ? "" : " at " +
 std::string threadText(ThreadWord word) {
   std::string text = fmt::format("grad {}, inference {}", ThreadProbe::grad(word) ? "on" : "off",
                                  ThreadProbe::inference(word) ? "on" : "off");
-  if (ThreadProbe::autocast(word))
-    text += fmt::format(", autocast {}", ir::dtypeName(ThreadProbe::autocastDtype(word)));
+  for (const c10::DeviceType device : {c10::kCPU, c10::kCUDA})
+    if (ThreadProbe::autocast(word, device))
+      text += fmt::format(", autocast {}{}", device == c10::kCPU ? "" : "of CUDA ",
+                          ir::dtypeName(ThreadProbe::autocastDtype(word, device)));
   return text;
 }
 
@@ -45,8 +47,8 @@ std::string Frame::whyDifferent(const OperatorFacts &facts, c10::DispatchKeySet 
   if (info.facts->name != facts.name)
     return fmt::format("{}{}, recorded {}", facts.name, at(info), info.facts->name);
   std::string place = facts.name + at(info);
-  if (row.thread != thread_.now(keys))
-    return fmt::format("{}: {}, recorded {}", place, threadText(thread_.now(keys)), threadText(row.thread));
+  if (row.thread != thread_.now())
+    return fmt::format("{}: {}, recorded {}", place, threadText(thread_.now()), threadText(row.thread));
   Matcher matcher(*this, row);
   WordReader<Matcher> reader(matcher);
   const c10::IValue *values = stack.data() + (stack.size() - facts.arguments.size());

@@ -2,6 +2,7 @@
 // matched before a call went another way, and where no plan could be made.
 #include "capture/replay_rows.h"
 
+#include "capture/kept_casts.h"
 #include "capture/meta_run.h"
 #include "capture/thread_probe.h"
 
@@ -39,22 +40,24 @@ private:
   void setAutocast(const Row &row) {
     if (!ThreadProbe::autocast(row.thread))
       return;
-    c10::DeviceType device = *autocastDevice(c10::DispatchKeySet(c10::DispatchKeySet::RAW, row.keys));
     if (!saved_)
-      saved_ = {device, at::autocast::get_autocast_dtype(device), at::autocast::is_autocast_cache_enabled()};
-    at::autocast::set_autocast_dtype(device, ThreadProbe::autocastDtype(row.thread));
+      saved_ = Autocast{};
+    for (const c10::DeviceType device : {c10::kCPU, c10::kCUDA})
+      if (ThreadProbe::autocast(row.thread, device))
+        at::autocast::set_autocast_dtype(device, ThreadProbe::autocastDtype(row.thread, device));
     at::autocast::set_autocast_cache_enabled(keepsCasts_ && ThreadProbe::autocastCache(row.thread));
   }
   void restoreAutocast() {
     if (!saved_)
       return;
-    at::autocast::set_autocast_dtype(saved_->device, saved_->dtype);
+    at::autocast::set_autocast_dtype(c10::kCPU, saved_->cpu);
+    at::autocast::set_autocast_dtype(c10::kCUDA, saved_->cuda);
     at::autocast::set_autocast_cache_enabled(saved_->cache);
   }
   struct Autocast {
-    c10::DeviceType device;
-    c10::ScalarType dtype;
-    bool cache;
+    c10::ScalarType cpu = at::autocast::get_autocast_dtype(c10::kCPU);
+    c10::ScalarType cuda = at::autocast::get_autocast_dtype(c10::kCUDA);
+    bool cache = at::autocast::is_autocast_cache_enabled();
   };
   const bool keepsCasts_;
   c10::impl::LocalDispatchKeySet keys_;
@@ -68,11 +71,12 @@ class Replay {
 public:
   Replay(const SegmentRun &run, const ReplayOptions &options)
       : run_(run), segment_(run.node->segment), observer_(options.observer), values_(segment_.values.size()),
-        state_(options.keepsCasts) {}
+        keepsCasts_(options.keepsCasts), state_(options.keepsCasts), casts_(weights()) {}
 
   void row(size_t i) {
     const RowInfo &info = segment_.infos[i];
     state_.enter(info, segment_.rows[i]);
+    useCasts(i);
     stack_.clear();
     for (size_t a = 0; a < info.arguments.size(); ++a)
       push(i, a);
@@ -87,6 +91,19 @@ public:
   }
 
 private:
+  std::vector<at::Tensor> weights() const {
+    std::vector<at::Tensor> weights;
+    for (const TakenCast &taken : run_.casts)
+      weights.push_back(run_.tensors[taken.value]);
+    return weights;
+  }
+
+  void useCasts(size_t row) {
+    for (; nextCast_ < run_.casts.size() && run_.casts[nextCast_].row == row; ++nextCast_)
+      if (keepsCasts_ && run_.casts[nextCast_].cast.defined())
+        casts_.use(run_.tensors[run_.casts[nextCast_].value], run_.casts[nextCast_].cast);
+  }
+
   const at::Tensor &value(ValueId id) const {
     return segment_.values[id].isLiveIn ? run_.tensors[id] : values_[id];
   }
@@ -147,7 +164,10 @@ private:
   RowObserver *const observer_;
   std::vector<at::Tensor> values_;
   torch::jit::Stack stack_;
+  const bool keepsCasts_;
   StateScope state_;
+  CastsAsTaken casts_;
+  size_t nextCast_ = 0;
 };
 
 } // namespace

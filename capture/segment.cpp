@@ -78,13 +78,23 @@ bool isAmong(const std::vector<LateScalar> &scalars, size_t word) {
 }
 bool isLate(const RowInfo &info, size_t word) { return isAmong(info.late, word); }
 
+/// A cast without history, made under no_grad, gives other results than one with. What only one of the two
+/// rows names was kept before the other one ran: it says nothing.
+bool sameCasts(const RowInfo &a, const RowInfo &b) {
+  return std::ranges::none_of(a.weights, [&](const CastWeight &x) {
+    return std::ranges::any_of(b.weights, [&](const CastWeight &y) {
+      return x.value == y.value && x.isKept && y.isKept && x.hasHistory != y.hasHistory;
+    });
+  });
+}
+
 /// Late scalars may differ between equal rows (whether one is late depends on its value: 0 is not);
 /// `integersToo`: so may integers.
 bool sameRow(const Segment &a, const Segment &b, size_t i, bool integersToo) {
   const Row &x = a.rows[i], &y = b.rows[i];
   const RowInfo &p = a.infos[i], &q = b.infos[i];
   if (x.op != y.op || x.keys != y.keys || x.thread != y.thread || p.results != q.results ||
-      p.words.size() != q.words.size() || p.valuesBefore != q.valuesBefore)
+      p.words.size() != q.words.size() || p.valuesBefore != q.valuesBefore || !sameCasts(p, q))
     return false;
   for (size_t w = 0; w < p.words.size(); ++w)
     if (p.words[w] != q.words[w] && !(isLate(p, w) && isLate(q, w)) &&
@@ -154,6 +164,8 @@ public:
     for (ValueIds &operands : info.operands)
       renumber(operands);
     renumber(info.written);
+    for (CastWeight &weight : info.weights)
+      weight.value = number(weight.value, true);
     for (ValueId &id : info.results)
       id = number(id, false);
     result_.infos.push_back(std::move(info));
@@ -231,6 +243,7 @@ void Segment::settle() {
     rows[i].results = info.results.data();
     rows[i].resultCount = static_cast<uint32_t>(info.results.size());
     rows[i].writesLiveIn = !info.armed.empty();
+    rows[i].castsWeights = std::ranges::any_of(info.weights, &CastWeight::isKept);
     writesLiveIns |= rows[i].writesLiveIn;
     addRow(hashes, *this, i);
   }

@@ -42,6 +42,14 @@ struct Row {
   bool isFactory = false;    ///< no tensor argument: its result is handed out with the only reference
   bool writesLiveIn = false; ///< RowInfo::written
   bool isRandom = false;
+  bool castsWeights = false; ///< some cast of RowInfo::weights is kept
+};
+
+/// A live-in of which autocast would have kept a cast (kept_casts.h) in the recorded call.
+struct CastWeight {
+  ValueId value = 0;
+  bool isKept = false;     ///< it had kept one when the row had run: the row may take it
+  bool hasHistory = false; ///< the cast: none, where the region's first use was without gradients
 };
 
 /// A word that may differ between calls.
@@ -73,6 +81,7 @@ struct RowInfo {
   std::vector<LateScalar> integers;   ///< ints and bools that may vary once they were seen to
   std::vector<ValueId> written;       ///< operands written
   std::vector<ValueId> armed;         ///< live-ins whose memory those writes change
+  std::vector<CastWeight> weights;    ///< among the operands
   std::vector<ValueId> dying;         ///< values, no live-ins, that no later row takes
   size_t valuesBefore = 0;            ///< values known before the row
   uint64_t prefixHash = 0;            ///< of all rows before this one

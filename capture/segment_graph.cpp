@@ -194,9 +194,11 @@ private:
     AmbientState state;
     state.grad = ThreadProbe::grad(row.thread);
     state.inference = ThreadProbe::inference(row.thread);
-    state.autocast = ThreadProbe::autocast(row.thread);
-    if (state.autocast)
-      state.autocastDtype = ThreadProbe::autocastDtype(row.thread);
+    state.autocast = ThreadProbe::autocast(row.thread, segment_.device.type());
+    if (state.autocast) {
+      state.autocastDtype = ThreadProbe::autocastDtype(row.thread, segment_.device.type());
+      state.autocastCache = ThreadProbe::autocastCache(row.thread);
+    }
     return graph_.intern({info.module, false, ambientWords(state)});
   }
 

@@ -3,6 +3,7 @@
 #include "capture/segment_recorder.h"
 
 #include "capture/dim_marks.h"
+#include "capture/kept_casts.h"
 #include "capture/keys.h"
 #include "capture/operands.h"
 #include "capture/tensor_type.h"
@@ -283,6 +284,25 @@ std::string SegmentRecorder::checkWritten(const RowInfo &info) const {
   return "";
 }
 
+/// The weights among the operands; none where autocast keeps no casts.
+std::vector<std::pair<ValueId, at::Tensor>> SegmentRecorder::weights(const OperatorFacts &facts,
+                                                                     const torch::jit::Stack &stack,
+                                                                     ThreadWord thread) const {
+  std::vector<std::pair<ValueId, at::Tensor>> found;
+  if (!ThreadProbe::autocast(thread) || !ThreadProbe::autocastCache(thread))
+    return found;
+  forEachOperand(facts, stack, [&](c10::TensorImpl &impl, const ArgumentFacts &) {
+    auto known = known_.find(&impl);
+    if (known == known_.end() || !segment_.values[known->second.value].isLiveIn)
+      return;
+    const bool isNew =
+        std::ranges::none_of(found, [&](const auto &weight) { return weight.first == known->second.value; });
+    if (isNew && ThreadProbe::autocast(thread, impl.device().type()) && isCastKept(tensorOf(impl)))
+      found.emplace_back(known->second.value, tensorOf(impl));
+  });
+  return found;
+}
+
 ValueId SegmentRecorder::takeResult(const RowInfo &info, at::Tensor &tensor, std::string &trouble) {
   if (!tensor.defined())
     return 0;
@@ -375,6 +395,7 @@ std::string SegmentRecorder::add(const c10::OperatorHandle &op, const OperatorFa
   row.isFactory |= info.keys.excluded_.has(c10::DispatchKey::ADInplaceOrView) || facts.base == "to";
   takeWrites(info);
   ContentCheck contents(facts, *stack);
+  const auto taken = weights(facts, *stack, thread);
   try {
     op.redispatchBoxed(keys, stack);
   } catch (...) {
@@ -390,14 +411,23 @@ std::string SegmentRecorder::add(const c10::OperatorHandle &op, const OperatorFa
     rollBack(before);
     return trouble;
   }
+  for (const auto &[value, weight] : taken) {
+    const bool isKept = hasKeptCast(weight);
+    info.weights.push_back({value, isKept, isKept && keptCast(weight).requires_grad()});
+  }
   for (ValueId written : info.written)
     members_[segment_.values[written].family].isWritten = true;
-  if (std::optional<c10::DeviceType> device = autocastDevice(keys);
-      device && *device != segment_.device.type())
-    segment_.device = c10::Device(*device);
+  if (keys.has(c10::DispatchKey::AutocastCUDA) || keys.has(c10::DispatchKey::AutocastCPU))
+    noteCasting(keys.has(c10::DispatchKey::AutocastCUDA) ? c10::kCUDA : c10::kCPU);
   segment_.rows.push_back(row);
   segment_.infos.push_back(std::move(info));
   return "";
+}
+
+/// An operator that autocast has on its list for a device.
+void SegmentRecorder::noteCasting(c10::DeviceType device) {
+  if (device != segment_.device.type())
+    segment_.device = c10::Device(device);
 }
 
 bool SegmentRecorder::isPending(const c10::TensorImpl &tensor) const {

@@ -69,6 +69,9 @@ private:
   void encode(Row &row, RowInfo &info, const torch::jit::Stack &stack);
   void takeWrites(RowInfo &info);
   std::string takeResults(RowInfo &info, torch::jit::Stack *stack);
+  std::vector<std::pair<ValueId, at::Tensor>>
+  weights(const OperatorFacts &facts, const torch::jit::Stack &stack, ThreadWord thread) const;
+  void noteCasting(c10::DeviceType device);
   ValueId takeResult(const RowInfo &info, at::Tensor &tensor, std::string &trouble);
   std::string checkWritten(const RowInfo &info) const;
   void rollBack(size_t values);

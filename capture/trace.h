@@ -57,6 +57,7 @@ struct AmbientState {
   bool inference = false;
   bool autocast = false; // of the graph's device
   c10::ScalarType autocastDtype = c10::ScalarType::Undefined;
+  bool autocastCache = true; // casts of weights are kept
   bool operator==(const AmbientState &) const = default;
 };
 

@@ -14,6 +14,7 @@
 #include "runtime/vjp.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/alias.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <fmt/format.h>
 #include <graphopt/error.h>
@@ -101,6 +102,10 @@ std::vector<at::Tensor> gradientsAgain(const ir::Graph &graph, const std::vector
   std::vector<at::Tensor> results, roots, given, leaves;
   {
     c10::AutoGradMode grad(true);
+    // One live-in may have been made of another (a cast of a weight): each gradient is of what passes through
+    // that live-in here.
+    for (size_t position : positions)
+      leaves.push_back(environment[names[position]] = at::alias(liveIns[position]));
     runtime::InterpretOptions options;
     options.syms = syms;
     results = runtime::interpret(graph, environment, options);
@@ -114,8 +119,6 @@ std::vector<at::Tensor> gradientsAgain(const ir::Graph &graph, const std::vector
     roots.push_back(results[i]);
     given.push_back(cotangent);
   }
-  for (size_t position : positions)
-    leaves.push_back(liveIns[position]);
   return torch::autograd::grad(roots, leaves, given, /*retain_graph=*/createGraph, createGraph,
                                /*allow_unused=*/true);
 }
@@ -153,6 +156,7 @@ CompiledSegment::CompiledSegment(const Segment &segment, const std::vector<const
   options.catalog = &runtime::dispatcherCatalog();
   options.pieces = &lowering.pieces();
   options.verifyEach = false;
+  casts_ = SegmentCasts(graph, segment, lowering.pieces());
   passes::runPipeline(graph, passes::parsePipeline("functionalize,dce"), options);
   if (drawsRandomNumbers(graph))
     drawsOn_ = {segment.device};
@@ -182,7 +186,7 @@ CompiledSegment::CompiledSegment(const Segment &segment, const std::vector<const
 void CompiledSegment::mapInputs(const ir::Graph &joint) {
   std::unordered_map<std::string, size_t> liveIns, residuals, cotangents;
   for (const ir::Value *value : joint.declarations()) {
-    if (names_.size() == liveIns_.size())
+    if (names_.size() == inputCount())
       break; // constants and cotangents follow
     if (value->type.grad)
       withGradient_.push_back(names_.size());
@@ -209,10 +213,15 @@ void CompiledSegment::mapInputs(const ir::Graph &joint) {
   }
 }
 
+const at::Tensor &CompiledSegment::inputAt(const SegmentRun &run, size_t position) const {
+  return position < liveIns_.size() ? run.tensors[liveIns_[position]]
+                                    : casts_.at(run, position - liveIns_.size());
+}
+
 std::vector<at::Tensor> CompiledSegment::inputsOf(const SegmentRun &run) const {
   std::vector<at::Tensor> inputs;
   for (size_t position : forwardInputs_)
-    inputs.push_back(run.tensors[liveIns_[position]]);
+    inputs.push_back(inputAt(run, position));
   return inputs;
 }
 
@@ -250,7 +259,7 @@ std::shared_ptr<SegmentNodeBackward> CompiledSegment::makeNode(const SegmentRun 
   auto node = std::make_shared<SegmentNodeBackward>(name_, ways);
   torch::autograd::edge_list edges;
   for (size_t position : withGradient_)
-    edges.push_back(torch::autograd::impl::gradient_edge(run.tensors[liveIns_[position]]));
+    edges.push_back(torch::autograd::impl::gradient_edge(inputAt(run, position)));
   node->set_next_edges(std::move(edges));
   return node;
 }
@@ -272,8 +281,8 @@ void CompiledSegment::run(const SegmentRun &run, const std::vector<ir::SymValue>
   const std::shared_ptr<SegmentNodeBackward> node =
       makeNode(run, syms); // first: it notes the generators' states
   const std::vector<at::Tensor> made = runForward(run, syms);
-  for (ValueId id : liveIns_)
-    node->saveLiveIn(run.tensors[id]);
+  for (size_t i = 0; i < inputCount(); ++i)
+    node->saveLiveIn(inputAt(run, i));
   std::vector<at::Tensor> taken;
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (outputs_[i].isDifferentiable)
@@ -294,8 +303,8 @@ void CompiledSegment::save(SegmentNodeBackward &node, const SegmentRun &run,
     results.emplace(made[i].unsafeGetTensorImpl(), i);
     visible.emplace(memoryOf(taken[i]), taken[i]);
   }
-  for (ValueId id : liveIns_)
-    visible.emplace(memoryOf(run.tensors[id]), run.tensors[id]);
+  for (size_t i = 0; i < inputCount(); ++i)
+    visible.emplace(memoryOf(inputAt(run, i)), inputAt(run, i));
   for (size_t i = outputs_.size(); i < made.size(); ++i) {
     if (auto result = results.find(made[i].unsafeGetTensorImpl()); result != results.end()) {
       node.saveOutput(taken[result->second]);

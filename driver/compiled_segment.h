@@ -4,6 +4,7 @@
 #include "capture/frame.h"
 #include "capture/segment_sizes.h"
 #include "driver/lowering.h"
+#include "driver/segment_casts.h"
 #include "driver/segment_node.h"
 #include "passes/partition.h"
 #include "runtime/execute.h"
@@ -35,6 +36,8 @@ public:
   /// As the rows would have run; results that require gradients have the node as their history. `syms`: of
   /// sizesOf(); none for the recorded segment itself.
   void run(const capture::SegmentRun &run, const std::vector<ir::SymValue> &syms = {}) const;
+  /// Why a run cannot go through the plans; empty when it may.
+  std::string reasonAgainst(const capture::SegmentRun &run) const { return casts_.reasonAgainst(run); }
 
   const passes::Partitioned &parts() const { return parts_; }
 
@@ -44,6 +47,8 @@ private:
     bool isDifferentiable = false;
     int64_t version = 0;
   };
+  size_t inputCount() const { return liveIns_.size() + casts_.size(); }
+  const at::Tensor &inputAt(const capture::SegmentRun &run, size_t position) const;
   std::vector<at::Tensor> inputsOf(const capture::SegmentRun &run) const;
   std::vector<at::Tensor> runForward(const capture::SegmentRun &run,
                                      const std::vector<ir::SymValue> &syms) const;
@@ -56,12 +61,13 @@ private:
   std::string name_;
   std::optional<capture::SegmentSizes> sizes_;
   std::vector<capture::ValueId> liveIns_; ///< in order of the graph's declarations
-  std::vector<std::string> names_;        ///< of the live-ins
+  SegmentCasts casts_;                    ///< declared after the live-ins: inputs like them
+  std::vector<std::string> names_;        ///< of the live-ins and casts
   std::vector<size_t> withGradient_;      ///< positions among them that get one
   std::vector<Output> outputs_;
   passes::Partitioned parts_;
   std::shared_ptr<const runtime::Executor> forward_, backward_; ///< nodes hold the second
-  std::vector<size_t> forwardInputs_; ///< positions among the live-ins, one an input of the plan
+  std::vector<size_t> forwardInputs_; ///< positions among live-ins and casts, one an input of the plan
   struct BackwardInput {
     enum class Kind { Residual, LiveIn, Cotangent } kind = Kind::Residual;
     size_t index = 0;             ///< among residuals, live-ins, or outputs

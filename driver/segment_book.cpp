@@ -45,6 +45,10 @@ bool SegmentBook::run(const SegmentRun &run) {
     count(found.reason);
     return false;
   }
+  if (const std::string reason = found.segment->reasonAgainst(run); !reason.empty()) {
+    count(reason);
+    return false;
+  }
   found.segment->run(run, found.syms);
   std::lock_guard lock(mutex_);
   ++facts_.runs;
@@ -111,7 +115,7 @@ void SegmentBook::observe(const SegmentRun &run, const SegmentPtr &recorded) {
       seen.emplace_back(id, torch::autograd::impl::version_counter(tensor));
     return run.take(id, std::move(tensor));
   };
-  capture::replayRows({run.node, run.rows, run.tensors, run.scalars, run.wanted, take});
+  capture::replayRows({run.node, run.rows, run.tensors, run.scalars, run.casts, run.wanted, take});
   ResultVersions versions;
   for (const auto &[id, version] : seen)
     versions[id] = version.current_version();

@@ -4,6 +4,7 @@
 #include "capture/thread_probe.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_set>
 
 namespace graphopt::driver {
@@ -23,6 +24,15 @@ bool runsPlainly(const Segment &segment) {
              segment.infos[row].keys.excluded_.has_any(c10::autograd_dispatch_keyset))
       return false;
   return true;
+}
+
+/// Graphs have the autocast state of one device.
+bool castsForAnother(const Segment &segment) {
+  return std::ranges::any_of(segment.rows, [&](const capture::Row &row) {
+    return std::ranges::any_of(std::array{c10::kCPU, c10::kCUDA}, [&](c10::DeviceType device) {
+      return device != segment.device.type() && capture::ThreadProbe::autocast(row.thread, device);
+    });
+  });
 }
 
 /// Families of memory that some row writes.
@@ -90,12 +100,10 @@ std::vector<ValueId> wantedResults(const capture::SegmentRun &run) {
 
 std::string reasonForAutograd(const Segment &segment, const std::vector<ValueId> &wanted) {
   const Ids written = writtenFamilies(segment);
-  // Eager's cache casts a weight once for all uses, and adds their gradients in the low precision.
-  if (std::ranges::any_of(segment.rows,
-                          [](const auto &row) { return capture::ThreadProbe::autocast(row.thread); }))
-    return "some of it runs under autocast";
   if (!runsPlainly(segment))
     return "some of it runs in inference mode or below autograd";
+  if (castsForAnother(segment))
+    return "some of it runs under autocast of another device than its own";
   if (std::ranges::any_of(wanted,
                           [&](ValueId id) { return segment.values[segment.values[id].family].isLiveIn; }))
     return "a view of memory from outside leaves it";

@@ -108,7 +108,7 @@ private:
         results_[id] = taken;
       return taken;
     };
-    capture::replayRows({run_.node, run_.rows, run_.tensors, run_.scalars, run_.wanted, take},
+    capture::replayRows({run_.node, run_.rows, run_.tensors, run_.scalars, run_.casts, run_.wanted, take},
                         {.observer = &witness_.first()});
     draws_.firstDone();
   }
@@ -134,7 +134,8 @@ private:
     draws_.again();
     error_.clear();
     try {
-      how({run_.node, run_.rows, copies_.tensors(), run_.scalars, run_.wanted, take}, witness_.second());
+      how({run_.node, run_.rows, copies_.tensors(), run_.scalars, run_.casts, run_.wanted, take},
+          witness_.second());
     } catch (const c10::OutOfMemoryError &) {
       throw;
     } catch (const std::exception &error) {

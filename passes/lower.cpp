@@ -147,6 +147,13 @@ private:
 
   uint32_t asOpaque(uint32_t number) {
     ir::OpState state = graph_.states[number];
+    const auto names = [](std::string_view name) {
+      return [name](const ir::NamedAttr &word) { return word.name == name; };
+    };
+    // Casts that autocast keeps stand in the graph by now: all others are made at each use.
+    if (std::ranges::any_of(state.ambient, names("amp")) &&
+        std::ranges::none_of(state.ambient, names("amp_cache")))
+      state.ambient.push_back({"amp_cache", ir::Attr::word("off")});
     state.ambient.push_back({"opaque", ir::Attr::word("on")});
     return graph_.intern(state);
   }

@@ -8,6 +8,7 @@ namespace {
 
 constexpr StageClaim kAny = {};
 constexpr StageClaim kCaptured = {ir::Stage::Captured, std::nullopt};
+constexpr StageClaim kCapturedRaw = {ir::Stage::Captured, ir::Form::Raw};
 constexpr StageClaim kCapturedFunctional = {ir::Stage::Captured, ir::Form::Functional};
 constexpr StageClaim kLowered = {ir::Stage::Lowered, std::nullopt};
 constexpr StageClaim kFunctional = {std::nullopt, ir::Form::Functional};

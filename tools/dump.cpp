@@ -46,7 +46,7 @@ void writeConsts(const capture::Capture &recording, const DumpOptions &options) 
 /// What was asked for, then the way down.
 passes::Pipeline loweringPipeline(passes::Pipeline asked, const DumpOptions &options) {
   if (asked.empty())
-    asked = passes::parsePipeline("functionalize,dce");
+    asked = passes::parsePipeline("autocast,functionalize,dce");
   std::string down = options.joint ? "lower{joint=on},drop-copies,dce" : "lower,drop-copies,dce";
   if (options.to == "core")
     down += ",core";

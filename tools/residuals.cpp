@@ -32,7 +32,8 @@ passes::Partitioned partitionOf(const ResidualsOptions &options) {
   passes::ManagerOptions manager;
   manager.catalog = &runtime::dispatcherCatalog();
   manager.pieces = &lowering.pieces();
-  passes::runPipeline(graph, passes::parsePipeline("functionalize,dce,lower{joint=on},lean"), manager);
+  passes::runPipeline(graph, passes::parsePipeline("autocast,functionalize,dce,lower{joint=on},lean"),
+                      manager);
   return passes::partition(graph, manager.catalog, {.recompute = !options.keepAll});
 }
 

@@ -25,7 +25,7 @@ struct Settings {
   Selection selection;
   std::string table, listed;
   bool scripted = false, shadow = false, lowered = false, core = false, kernels = false, train = false,
-       steps = false, dry = false;
+       steps = false, dry = false, autocast = false;
   int timeout = 300;
 
   /// Training steps want the trace in train mode, where there is one.
@@ -92,6 +92,7 @@ std::string loweredRow(const Settings &settings, const std::string &name) {
   LoweredOutcome o = checkLowered(make, {.seed = 1,
                                          .arguments = {},
                                          .allArguments = true,
+                                         .autocast = settings.autocast,
                                          .kernels = settings.kernels,
                                          .coreTolerance = settings.core ? 1e-4 : 0});
   std::string why = o.reason.empty() ? "" : o.step + ": " + o.reason;
@@ -272,6 +273,7 @@ int main(int argc, char **argv) {
       ->excludes(shadow);
   app.add_flag("--kernels", settings.kernels, "probes run kernels, and must show what they show without")
       ->needs("--lowered");
+  app.add_flag("--autocast", settings.autocast, "under autocast of the CPU, in bf16")->needs("--lowered");
   app.add_flag("--train", settings.train, "in train mode, with gradients")->needs(shadow);
   auto *steps =
       app.add_flag("--steps", settings.steps,

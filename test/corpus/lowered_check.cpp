@@ -13,6 +13,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <chrono>
 #include <fmt/format.h>
@@ -37,6 +38,30 @@ bool takesGradients(const Tensor &tensor) {
   return tensor.defined() && (tensor.is_floating_point() || tensor.is_complex());
 }
 
+/// A region of autocast, when it is asked for.
+class Region {
+public:
+  explicit Region(bool isOn) : isOn_(isOn) {
+    if (!isOn_)
+      return;
+    at::autocast::increment_nesting();
+    at::autocast::set_autocast_enabled(at::kCPU, true);
+    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+  }
+  ~Region() {
+    if (!isOn_)
+      return;
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+    if (at::autocast::decrement_nesting() == 0)
+      at::autocast::clear_cache();
+  }
+  Region(const Region &) = delete;
+  Region &operator=(const Region &) = delete;
+
+private:
+  const bool isOn_;
+};
+
 /// What one run gives and leaves behind.
 struct Seen {
   std::vector<Tensor> results, gradients, arguments, state;
@@ -53,7 +78,9 @@ public:
       const bool isUser = error.kind() == Error::Kind::User;
       fail(isUser ? Outcome::Verdict::Refused : Outcome::Verdict::Wrong, error.what());
     } catch (const std::exception &error) {
-      fail(step_ == std::string("eager") ? Outcome::Verdict::Invalid : Outcome::Verdict::Wrong, error.what());
+      const bool isEagers =
+          step_ == std::string("eager") || (step_ == std::string("record") && failsInEager());
+      fail(isEagers ? Outcome::Verdict::Invalid : Outcome::Verdict::Wrong, error.what());
     }
     return outcome_;
   }
@@ -70,13 +97,28 @@ private:
     step_ = "record";
     Instance recorded = makeInstance();
     seedAll(options_.seed);
-    capture_ = capture::record(*recorded.program, recorded.args);
+    {
+      const Region region(options_.autocast);
+      capture_ = capture::record(*recorded.program, recorded.args);
+    }
     lower();
     runEagerly();
     compareWithGraph();
     if (!eager_.gradients.empty() && options_.coreTolerance == 0 &&
         outcome_.verdict == Outcome::Verdict::Equal)
       compareParts();
+  }
+
+  /// Operators that want equal dtypes do not get them from autocast everywhere.
+  bool failsInEager() const {
+    try {
+      const Instance instance = makeInstance();
+      const Region region(options_.autocast);
+      instance.program->call(instance.args);
+      return false;
+    } catch (const std::exception &) {
+      return true;
+    }
   }
 
   Instance makeInstance() const {
@@ -117,7 +159,7 @@ private:
     passes::ManagerOptions manager;
     manager.catalog = &runtime::dispatcherCatalog();
     manager.pieces = &lowering.pieces();
-    passes::runPipeline(graph, passes::parsePipeline("functionalize,dce"), manager);
+    passes::runPipeline(graph, passes::parsePipeline("autocast,functionalize,dce"), manager);
     outcome_.captured = passes::countOps(graph);
     const double start = now();
     const auto reports =
@@ -179,8 +221,11 @@ private:
     Instance instance = makeInstance();
     seedAll(options_.seed);
     const double start = now();
-    std::vector<Tensor> results = leavesOf({instance.program->call(instance.args)});
-    std::vector<Tensor> roots;
+    std::vector<Tensor> results, roots;
+    {
+      const Region region(options_.autocast);
+      results = leavesOf({instance.program->call(instance.args)});
+    }
     for (const Tensor &result : results)
       if (result.defined() && result.requires_grad()) {
         roots.push_back(result);

@@ -11,6 +11,7 @@ struct LoweredOptions {
   bool gradients = true;          ///< else inference, under no_grad
   std::vector<int64_t> arguments; ///< the tensor arguments that get gradients
   bool allArguments = false;      ///< every floating argument does
+  bool autocast = false;          ///< under autocast of the CPU, in bf16
   bool kernels = false;           ///< probes run kernels, and must show what they show without
   /// More than 0: the core stage. Numbers may be off by this share of the largest of their tensor.
   double coreTolerance = 0;

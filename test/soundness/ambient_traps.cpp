@@ -7,6 +7,7 @@
 #include <ATen/autocast_mode.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/rnn.h>
 #include <torch/utils.h>
 
 #include <mutex>
@@ -61,6 +62,73 @@ TRAP(Ambient, AutocastBetweenCalls) {
     Tensor y = f(run.randn({2, 4}));
     run.see("y", y);
     run.backward(y);
+  });
+}
+
+/// Autocast has the cell on no list, and the linear layers in it on one.
+TRAP(Ambient, AutocastBetweenCallsOfAnOperatorThatCallsOthers) {
+  auto cell = std::make_shared<torch::nn::LSTMCellImpl>(4, 3);
+  run.watch(cell);
+  auto f = run.compile([cell](Tensor x) { return std::get<0>(cell->forward(x)); });
+  run.calls([&](int call) {
+    const Autocast autocast(call % 3 != 0);
+    Tensor y = f(run.randn({2, 4}));
+    run.see("y", y);
+    run.backward(y);
+  });
+}
+
+/// The casts of a region are gone when the next one begins, and so are sums of their gradients.
+TRAP(Ambient, AutocastTwiceInside) {
+  auto weight = torch::randn({4, 4}).requires_grad_();
+  auto f = run.compile([weight](Tensor x) {
+    Tensor y;
+    for (int i = 0; i < 2; ++i) {
+      const Autocast autocast(true);
+      y = torch::linear(torch::linear(x, weight).relu(), weight);
+      x = y.to(torch::kFloat);
+    }
+    return y;
+  });
+  run.calls([&](int) {
+    Tensor y = f(run.randn({2, 4}));
+    run.see("y", y);
+    run.backward(y);
+    run.see("gradient", weight.grad());
+  });
+}
+
+/// A cast made without gradients has no history, and is kept for uses that would have one.
+TRAP(Ambient, AutocastFirstWithoutGradients) {
+  auto weight = torch::randn({4, 4}).requires_grad_();
+  auto f = run.compile([weight](Tensor x) { return torch::linear(x, weight); });
+  run.calls([&](int call) {
+    const Autocast autocast(true);
+    if (call % 2) {
+      const at::NoGradGuard noGrad;
+      run.see("first", f(run.randn({2, 4})));
+    }
+    Tensor y = f(run.randn({2, 4}));
+    run.see("y", y);
+    run.see("asks", y.requires_grad());
+    if (y.requires_grad())
+      run.backward(y);
+  });
+}
+
+TRAP(Ambient, AutocastWithoutItsCacheNowAndThen) {
+  auto weight = torch::randn({4, 4}).requires_grad_();
+  auto f = run.compile([weight](Tensor x) { return torch::linear(torch::linear(x, weight), weight); });
+  run.calls([&](int call) {
+    at::autocast::set_autocast_cache_enabled(call % 3 != 1);
+    {
+      const Autocast autocast(true);
+      Tensor y = f(run.randn({2, 4}));
+      run.see("y", y);
+      run.backward(y);
+    }
+    run.see("gradient", weight.grad());
+    at::autocast::set_autocast_cache_enabled(true);
   });
 }
 
