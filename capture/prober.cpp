@@ -8,13 +8,16 @@
 #include "capture/random_watch.h"
 #include "capture/synthetic.h"
 #include "capture/tensor_type.h"
+#include "ir/dtype.h"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/AutogradState.h>
 #include <fmt/format.h>
 #include <graphopt/error.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <array>
 
 namespace graphopt::capture {
@@ -32,6 +35,44 @@ public:
 
 private:
   bool before_;
+};
+
+/// Autocast while a backward runs, as the unit's header says (backward_amp=bf16); else off, whatever the
+/// thread that compiles has.
+class AutocastInBackward {
+public:
+  explicit AutocastInBackward(const ir::Graph &unit) {
+    for (const c10::DeviceType device : {c10::kCPU, c10::kCUDA}) {
+      before_.push_back(
+          {device, at::autocast::is_autocast_enabled(device), at::autocast::get_autocast_dtype(device)});
+      at::autocast::set_autocast_enabled(device, false);
+    }
+    at::autocast::set_autocast_cache_enabled(false);
+    const auto setting = std::ranges::find(unit.settings, "backward_amp", &ir::NamedAttr::name);
+    if (setting == unit.settings.end())
+      return;
+    const c10::DeviceType device = unit.device.isCpu() ? c10::kCPU : c10::kCUDA;
+    at::autocast::set_autocast_enabled(device, true);
+    at::autocast::set_autocast_dtype(device, ir::parseDType(setting->value.text()).value());
+  }
+  ~AutocastInBackward() {
+    at::autocast::set_autocast_cache_enabled(keptCasts_);
+    for (const State &state : before_) {
+      at::autocast::set_autocast_enabled(state.device, state.isOn);
+      at::autocast::set_autocast_dtype(state.device, state.dtype);
+    }
+  }
+  AutocastInBackward(const AutocastInBackward &) = delete;
+  AutocastInBackward &operator=(const AutocastInBackward &) = delete;
+
+private:
+  struct State {
+    c10::DeviceType device;
+    bool isOn;
+    c10::ScalarType dtype;
+  };
+  std::vector<State> before_;
+  const bool keptCasts_ = at::autocast::is_autocast_cache_enabled();
 };
 
 std::vector<c10::Device> devicesOf(const ir::Graph &unit) {
@@ -132,6 +173,7 @@ private:
     EngineHere here;
     std::vector<at::Tensor> found;
     {
+      const AutocastInBackward autocast(unit_);
       LowInterception seen(recorder_);
       found = torch::autograd::grad(roots, leaves, gradients, /*retain_graph=*/false, /*create_graph=*/false,
                                     /*allow_unused=*/true);

@@ -25,6 +25,11 @@ public:
   /// Of some device.
   static bool autocast(ThreadWord word) { return word >> 3 & 3; }
   static bool autocast(ThreadWord word, c10::DeviceType device) { return word >> bitOf(device) & 1; }
+  /// The part of the word that says for which devices it is on, and in which dtypes.
+  static ThreadWord autocastOf(ThreadWord word) { return word & 0x00ffff18u; }
+  static ThreadWord autocastOf(ThreadWord word, c10::DeviceType device) {
+    return word & (1u << bitOf(device) | (device == c10::kCPU ? 0x0000ff00u : 0x00ff0000u));
+  }
   static bool autocastCache(ThreadWord word) { return word >> 5 & 1; }
   static c10::ScalarType autocastDtype(ThreadWord word, c10::DeviceType device) {
     return static_cast<c10::ScalarType>(word >> (device == c10::kCPU ? 8 : 16) & 0xff);

@@ -6,7 +6,10 @@
 #include "capture/keys.h"
 #include "capture/random_watch.h"
 #include "capture/segment_graph.h"
+#include "capture/thread_probe.h"
 #include "driver/segment_shape.h"
+#include "ir/compare.h"
+#include "ir/dtype.h"
 #include "ir/effects.h"
 #include "passes/manager.h"
 #include "runtime/catalog.h"
@@ -30,6 +33,8 @@ namespace {
 
 using capture::Segment;
 using capture::SegmentRun;
+using capture::ThreadProbe;
+using capture::ThreadWord;
 using capture::ValueId;
 
 const Segment &segmentOf(const SegmentRun &run) { return run.node->segment; }
@@ -58,6 +63,17 @@ bool isWrittenBack(const ir::Graph &graph, size_t position) {
   return std::ranges::any_of(value->users(), [&](const ir::Op *user) {
     return user->kind == ir::Op::Kind::Writeback && user->operands()[0].value == value;
   });
+}
+
+/// Under which backwards may run too: with autocast off, or as the segment itself ran.
+std::vector<ThreadWord> otherAutocasts(const Segment &segment, ThreadWord expected) {
+  std::vector<ThreadWord> others{0};
+  for (const capture::Row &row : segment.rows)
+    if (ThreadWord autocast = ThreadProbe::autocastOf(row.thread);
+        std::ranges::find(others, autocast) == others.end())
+      others.push_back(autocast);
+  std::erase(others, expected);
+  return others;
 }
 
 bool drawsRandomNumbers(const ir::Graph &graph) {
@@ -143,8 +159,8 @@ std::string reasonAgainst(const SegmentRun &run) {
 
 CompiledSegment::CompiledSegment(const Segment &segment, const std::vector<const Segment *> &others,
                                  const std::vector<ValueId> &wanted, const ResultVersions &versions,
-                                 Lowering &lowering)
-    : name_(fmt::format("segment {}", segment.number)) {
+                                 const BackwardAutocast &autocast, Lowering &lowering)
+    : name_(fmt::format("segment {}", segment.number)), autocast_(autocast), autocasts_{autocast.expected} {
   if (std::string reason = reasonForAutograd(segment, wanted); !reason.empty())
     userError(reason);
   liveIns_ = segment.liveIns;
@@ -167,7 +183,12 @@ CompiledSegment::CompiledSegment(const Segment &segment, const std::vector<const
   const bool mayRunAgain = !segment.writesLiveIns;
   if (mayRunAgain)
     surface_ = std::make_shared<const ir::Graph>(graph.clone());
-  passes::runPipeline(graph, passes::parsePipeline("lower{joint=on},lean"), options);
+  const ir::Graph functional = graph.clone();
+  graph = lowered(functional, autocast.expected, options);
+  if (!mayRunAgain)
+    for (const ThreadWord other : otherAutocasts(segment, autocast.expected))
+      if (ir::difference(graph, lowered(functional, other, options)).empty())
+        autocasts_.push_back(other);
   // Until kernels fuse what runs again into the backward, running again costs more than keeping.
   parts_ = passes::partition(graph, options.catalog, {.recompute = false});
   forward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(parts_.forward));
@@ -180,6 +201,22 @@ CompiledSegment::CompiledSegment(const Segment &segment, const std::vector<const
         "several results with gradients leave it, and it writes memory from outside: with a cotangent for "
         "some of them it would have to run again");
   mapInputs(graph);
+}
+
+/// Forward and backward in one graph, for backwards under that autocast.
+ir::Graph CompiledSegment::lowered(const ir::Graph &functional, ThreadWord autocast,
+                                   const passes::ManagerOptions &options) const {
+  ir::Graph graph = functional.clone();
+  if (autocast != 0) {
+    const c10::DeviceType device = functional.device.isCpu() ? c10::kCPU : c10::kCUDA;
+    if (ThreadProbe::autocastOf(autocast) != ThreadProbe::autocastOf(autocast, device))
+      userError("its backward runs under autocast of another device than its own");
+    const auto dtype = ir::dtypeName(ThreadProbe::autocastDtype(autocast, device));
+    graph.settings.push_back({"backward_amp", ir::Attr::word(std::string(dtype))});
+  }
+  passes::runPipeline(graph, passes::parsePipeline("lower{joint=on},lean"), options);
+  std::erase_if(graph.settings, [](const ir::NamedAttr &setting) { return setting.name == "backward_amp"; });
+  return graph;
 }
 
 /// Where the plans' inputs come from, by the names that graphs and plans share.
@@ -230,6 +267,8 @@ std::shared_ptr<SegmentNodeBackward> CompiledSegment::makeNode(const SegmentRun 
                                                                const std::vector<ir::SymValue> &syms) const {
   SegmentNodeBackward::Ways ways;
   ways.liveIns = savedLiveIns_;
+  ways.autocast = autocasts_;
+  ways.seenAutocast = autocast_.seen;
   ways.keepsValues = std::ranges::any_of(backwardInputs_, [](const BackwardInput &input) {
     return input.kind != BackwardInput::Kind::Cotangent;
   });

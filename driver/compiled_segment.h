@@ -6,6 +6,7 @@
 #include "driver/lowering.h"
 #include "driver/segment_casts.h"
 #include "driver/segment_node.h"
+#include "passes/manager.h"
 #include "passes/partition.h"
 #include "runtime/execute.h"
 
@@ -19,6 +20,14 @@ namespace graphopt::driver {
 /// By result: the version that it is left with.
 using ResultVersions = std::map<capture::ValueId, int64_t>;
 
+/// The autocast that backwards of a segment run under.
+struct BackwardAutocast {
+  capture::ThreadWord expected = 0; ///< ThreadProbe::autocastOf
+  /// Gets that of each backward.
+  std::shared_ptr<std::atomic<capture::ThreadWord>> seen =
+      std::make_shared<std::atomic<capture::ThreadWord>>(0);
+};
+
 class CompiledSegment {
 public:
   /// Compiles the rows of a recorded segment for the results that are wanted of it. With `others` of its
@@ -26,7 +35,7 @@ public:
   /// in the way: then the rows run one by one, through autograd's own nodes.
   CompiledSegment(const capture::Segment &segment, const std::vector<const capture::Segment *> &others,
                   const std::vector<capture::ValueId> &wanted, const ResultVersions &versions,
-                  Lowering &lowering);
+                  const BackwardAutocast &autocast, Lowering &lowering);
 
   /// The syms' values for a segment of the family; nothing when the plans do not hold for it.
   std::optional<std::vector<ir::SymValue>> sizesOf(const capture::Segment &segment) const {
@@ -58,7 +67,12 @@ private:
   void save(SegmentNodeBackward &node, const capture::SegmentRun &run, const std::vector<at::Tensor> &made,
             const std::vector<at::Tensor> &taken) const;
 
+  ir::Graph lowered(const ir::Graph &functional, capture::ThreadWord autocast,
+                    const passes::ManagerOptions &options) const;
+
   std::string name_;
+  BackwardAutocast autocast_;
+  std::vector<capture::ThreadWord> autocasts_; ///< under which the backward plan holds
   std::optional<capture::SegmentSizes> sizes_;
   std::vector<capture::ValueId> liveIns_; ///< in order of the graph's declarations
   SegmentCasts casts_;                    ///< declared after the live-ins: inputs like them

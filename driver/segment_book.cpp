@@ -3,11 +3,13 @@
 #include "driver/segment_book.h"
 
 #include "capture/replay_rows.h"
+#include "capture/thread_probe.h"
 #include "driver/log.h"
 #include "driver/segment_shape.h"
 
 #include <fmt/format.h>
 #include <graphopt/error.h>
+#include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
 namespace graphopt::driver {
@@ -21,6 +23,19 @@ using capture::SegmentRun;
 SegmentPtr recordedOf(const SegmentRun &run) {
   return run.node->isDerived ? run.node->base.lock() : run.node;
 }
+
+/// Of the thread, when gradients come to the node it is put on.
+class NotesAutocast final : public torch::autograd::FunctionPreHook {
+public:
+  explicit NotesAutocast(std::shared_ptr<std::atomic<capture::ThreadWord>> seen) : seen_(std::move(seen)) {}
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list &gradients) override {
+    *seen_ = capture::ThreadProbe::autocastOf(capture::ThreadProbe().now());
+    return gradients;
+  }
+
+private:
+  std::shared_ptr<std::atomic<capture::ThreadWord>> seen_;
+};
 
 } // namespace
 
@@ -69,50 +84,61 @@ SegmentBook::Found SegmentBook::find(const SegmentRun &run, const SegmentPtr &re
   if (entry.node.lock() != recorded) {
     entry = {};
     entry.node = recorded;
+    entry.autocast = std::make_shared<std::atomic<capture::ThreadWord>>(0);
   }
   if (!entry.versions)
     return {};
+  const capture::ThreadWord autocast = *entry.autocast;
+  Plans &plans = entry.plans[autocast];
   if (run.node->isDerived)
-    return findSized(run, recorded, entry);
-  if (!entry.segment && entry.reason.empty())
-    entry.segment = compile(run, recorded, entry, {}, entry.reason);
-  return {true, entry.segment, {}, entry.reason};
+    return findSized(run, recorded, entry, autocast, plans);
+  if (!plans.segment && plans.reason.empty())
+    plans.segment = compile(run, recorded, entry, autocast, {}, plans.reason);
+  return {true, plans.segment, {}, plans.reason};
 }
 
 /// Each size that none of the plans holds for tells more about how sizes hang together; a few are enough.
-SegmentBook::Found SegmentBook::findSized(const SegmentRun &run, const SegmentPtr &recorded, Entry &entry) {
+SegmentBook::Found SegmentBook::findSized(const SegmentRun &run, const SegmentPtr &recorded,
+                                          const Entry &entry, capture::ThreadWord autocast, Plans &plans) {
   constexpr size_t kMostMembers = 3;
   const capture::Segment &now = run.node->segment;
   auto known = [&]() -> std::optional<Found> {
-    for (const Compiled &segment : entry.sized)
+    for (const Compiled &segment : plans.sized)
       if (auto syms = segment->sizesOf(now))
         return Found{true, segment, std::move(*syms), ""};
     return std::nullopt;
   };
   if (std::optional<Found> found = known())
     return *found;
-  if (entry.sizedReason.empty() && entry.members.size() < kMostMembers) {
-    entry.members.push_back(now);
-    entry.members.back().settle(); // its rows point into the frame's segment, which goes on changing
+  if (plans.sizedReason.empty() && plans.members.size() < kMostMembers) {
+    plans.members.push_back(now);
+    plans.members.back().settle(); // its rows point into the frame's segment, which goes on changing
     std::vector<const capture::Segment *> others;
-    for (const capture::Segment &member : entry.members)
+    for (const capture::Segment &member : plans.members)
       others.push_back(&member);
-    if (Compiled segment = compile(run, recorded, entry, others, entry.sizedReason))
-      entry.sized.insert(entry.sized.begin(), std::move(segment));
+    if (Compiled segment = compile(run, recorded, entry, autocast, others, plans.sizedReason))
+      plans.sized.insert(plans.sized.begin(), std::move(segment));
     if (std::optional<Found> found = known())
       return *found;
   }
   return {
-      true, nullptr, {}, entry.sizedReason.empty() ? "its sizes follow no expression" : entry.sizedReason};
+      true, nullptr, {}, plans.sizedReason.empty() ? "its sizes follow no expression" : plans.sizedReason};
 }
 
-/// Runs the rows, and notes the versions that results are left with: operators made of others write inside.
+/// Runs the rows, and notes the versions that results are left with (operators made of others write inside),
+/// and which autocast a backward from them runs under.
 void SegmentBook::observe(const SegmentRun &run, const SegmentPtr &recorded) {
   std::vector<std::pair<capture::ValueId, c10::VariableVersion>> seen;
+  const std::shared_ptr<std::atomic<capture::ThreadWord>> autocast = [&] {
+    std::lock_guard lock(mutex_);
+    return entries_[{recorded.get(), run.wanted}].autocast;
+  }();
   const std::function<at::Tensor(capture::ValueId, at::Tensor)> take = [&](capture::ValueId id,
                                                                            at::Tensor tensor) {
     if (!tensor.is_inference())
       seen.emplace_back(id, torch::autograd::impl::version_counter(tensor));
+    if (const auto &history = tensor.grad_fn())
+      history->add_pre_hook(std::make_unique<NotesAutocast>(autocast));
     return run.take(id, std::move(tensor));
   };
   capture::replayRows({run.node, run.rows, run.tensors, run.scalars, run.casts, run.wanted, take});
@@ -125,13 +151,14 @@ void SegmentBook::observe(const SegmentRun &run, const SegmentPtr &recorded) {
 
 /// Null when it cannot be, for the reason that is then given.
 SegmentBook::Compiled SegmentBook::compile(const SegmentRun &run, const SegmentPtr &recorded,
-                                           const Entry &entry,
+                                           const Entry &entry, capture::ThreadWord autocast,
                                            const std::vector<const capture::Segment *> &others,
                                            std::string &reason) {
   try {
     Lowering &lowering = lowerings_.try_emplace(recorded->segment.settings, pieceFolder()).first->second;
-    auto segment = std::make_shared<const CompiledSegment>(recorded->segment, others, wantedResults(run),
-                                                           *entry.versions, lowering);
+    auto segment = std::make_shared<const CompiledSegment>(
+        recorded->segment, others, wantedResults(run), *entry.versions,
+        BackwardAutocast{autocast, entry.autocast}, lowering);
     ++facts_.compiled;
     return segment;
   } catch (const std::exception &error) {

@@ -26,14 +26,19 @@ public:
 
 private:
   using Compiled = std::shared_ptr<const CompiledSegment>;
+  /// The plans for backwards under one autocast.
+  struct Plans {
+    Compiled segment;                      ///< for the recorded sizes; null: it cannot be compiled
+    std::vector<Compiled> sized;           ///< for others, the newest first
+    std::vector<capture::Segment> members; ///< whose sizes made those
+    std::string reason, sizedReason;       ///< why there is none
+  };
   /// Of a recorded segment, and those of its family that were derived from it.
   struct Entry {
-    std::weak_ptr<capture::SegmentNode> node; ///< an address may come back
-    std::optional<ResultVersions> versions;   ///< seen in a run through autograd
-    Compiled segment;                         ///< for the recorded sizes; null: it cannot be compiled
-    std::vector<Compiled> sized;              ///< for others, the newest first
-    std::vector<capture::Segment> members;    ///< whose sizes made those
-    std::string reason, sizedReason;          ///< why there is none
+    std::weak_ptr<capture::SegmentNode> node;                   ///< an address may come back
+    std::optional<ResultVersions> versions;                     ///< seen in a run through autograd
+    std::shared_ptr<std::atomic<capture::ThreadWord>> autocast; ///< of the last backward
+    std::map<capture::ThreadWord, Plans> plans;                 ///< by that: the next is likely the same
   };
   struct Found {
     bool isObserved = false;
@@ -43,10 +48,12 @@ private:
   };
   using Key = std::pair<const capture::SegmentNode *, std::vector<uint8_t>>;
   Found find(const capture::SegmentRun &run, const capture::SegmentPtr &recorded);
-  Found findSized(const capture::SegmentRun &run, const capture::SegmentPtr &recorded, Entry &entry);
+  Found findSized(const capture::SegmentRun &run, const capture::SegmentPtr &recorded, const Entry &entry,
+                  capture::ThreadWord autocast, Plans &plans);
   void observe(const capture::SegmentRun &run, const capture::SegmentPtr &recorded);
   Compiled compile(const capture::SegmentRun &run, const capture::SegmentPtr &recorded, const Entry &entry,
-                   const std::vector<const capture::Segment *> &others, std::string &reason);
+                   capture::ThreadWord autocast, const std::vector<const capture::Segment *> &others,
+                   std::string &reason);
   void count(const std::string &reason);
 
   mutable std::mutex mutex_; // guards all below

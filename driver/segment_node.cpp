@@ -61,20 +61,33 @@ SegmentNodeBackward::Saved SegmentNodeBackward::unpack() {
   return saved;
 }
 
+void SegmentNodeBackward::refuse(bool isAutocastOther) const {
+  if (isAutocastOther)
+    userError(fmt::format("{}: backward runs under another autocast than it did before, which changes its "
+                          "operators' dtypes, and the segment writes to memory from outside and cannot run "
+                          "again for that: call backward() outside of the autocast region, or compile with "
+                          "compileBackward = false",
+                          segment_));
+  userError(
+      fmt::format("{}: create_graph was asked for, but its operators write to memory from outside and cannot "
+                  "run again for a graph of the gradients: compile with compileBackward = false, or run "
+                  "the model under Stance::forceEager",
+                  segment_));
+}
+
 variable_list SegmentNodeBackward::apply(variable_list &&cotangents) {
   const auto isDefined = [](const at::Tensor &tensor) { return tensor.defined(); };
   if (std::none_of(cotangents.begin(), cotangents.end(), isDefined))
     return variable_list(num_outputs());
   checkUsable();
+  const capture::ThreadWord autocast = capture::ThreadProbe::autocastOf(capture::ThreadProbe().now());
+  *ways_.seenAutocast = autocast;
+  const bool isAutocastOther = std::ranges::find(ways_.autocast, autocast) == ways_.autocast.end();
   const bool isWhole = std::all_of(cotangents.begin(), cotangents.end(), isDefined);
-  if (isWhole && !c10::GradMode::is_enabled())
+  if (isWhole && !c10::GradMode::is_enabled() && !isAutocastOther)
     return ways_.plan(unpack(), std::move(cotangents));
   if (!ways_.again)
-    userError(fmt::format(
-        "{}: create_graph was asked for, but its operators write to memory from outside and cannot "
-        "run again for a graph of the gradients: compile with compileBackward = false, or run "
-        "the model under Stance::forceEager",
-        segment_));
+    refuse(isAutocastOther && !c10::GradMode::is_enabled());
   return ways_.again({{}, unpackLiveIns()}, std::move(cotangents));
 }
 

@@ -1,9 +1,12 @@
 // The autograd node of a compiled segment.
 #pragma once
+#include "capture/thread_probe.h"
+
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -30,6 +33,10 @@ public:
     Backward again;
     bool keepsValues = true;     ///< the plan reads values of the forward
     std::vector<size_t> liveIns; ///< those that the plan reads
+    /// Autocast (ThreadProbe::autocastOf) under which the plan is what autograd's nodes would compute: they
+    /// run under that of whoever calls backward().
+    std::vector<capture::ThreadWord> autocast;
+    std::shared_ptr<std::atomic<capture::ThreadWord>> seenAutocast; ///< gets the one that backward runs under
   };
 
   SegmentNodeBackward(std::string segment, Ways ways)
@@ -58,6 +65,7 @@ private:
     uint32_t seen;
   };
   void checkUsable() const;
+  [[noreturn]] void refuse(bool isAutocastOther) const;
   std::vector<at::Tensor> unpackLiveIns() const;
   Saved unpack();
 

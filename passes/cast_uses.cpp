@@ -4,6 +4,7 @@
 
 #include "ir/compare.h"
 #include "ir/dtype.h"
+#include "passes/sized_pieces.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -142,7 +143,9 @@ CastUse castUseOf(const ir::Graph &graph, const ir::Op &op, const ir::Value *wei
   Unit unit = unitOf(graph, op, needsGrad);
   const auto place = std::ranges::find(unit.operands, weight);
   const auto input = static_cast<size_t>(place - unit.operands.begin());
-  return Look(std::move(unit), input, dtype, pieces)();
+  SizedPieces sized(pieces);
+  ir::PieceSource &source = graph.syms.empty() ? pieces : sized;
+  return Look(std::move(unit), input, dtype, source)();
 }
 
 NeedsGrad likelyNeedsGrad(const ir::Graph &graph) {
