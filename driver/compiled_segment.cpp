@@ -76,6 +76,11 @@ std::vector<ThreadWord> otherAutocasts(const Segment &segment, ThreadWord expect
   return others;
 }
 
+/// Some gradients are autograd's own, which are asked for without autocast.
+bool asksAutograd(const ir::Graph &graph) {
+  return std::ranges::any_of(graph.body(), [](const auto &op) { return op->kind == ir::Op::Kind::Vjp; });
+}
+
 bool drawsRandomNumbers(const ir::Graph &graph) {
   bool draws = false;
   ir::walk(graph.body(), [&](const ir::Op &op) {
@@ -185,7 +190,7 @@ CompiledSegment::CompiledSegment(const Segment &segment, const std::vector<const
     surface_ = std::make_shared<const ir::Graph>(graph.clone());
   const ir::Graph functional = graph.clone();
   graph = lowered(functional, autocast.expected, options);
-  if (!mayRunAgain)
+  if (!mayRunAgain && !asksAutograd(graph))
     for (const ThreadWord other : otherAutocasts(segment, autocast.expected))
       if (ir::difference(graph, lowered(functional, other, options)).empty())
         autocasts_.push_back(other);
@@ -216,6 +221,8 @@ ir::Graph CompiledSegment::lowered(const ir::Graph &functional, ThreadWord autoc
   }
   passes::runPipeline(graph, passes::parsePipeline("lower{joint=on},lean"), options);
   std::erase_if(graph.settings, [](const ir::NamedAttr &setting) { return setting.name == "backward_amp"; });
+  if (autocast != 0 && asksAutograd(graph))
+    userError("its backward runs under autocast, and some operator cannot be taken apart for that");
   return graph;
 }
 

@@ -138,9 +138,9 @@ std::string verdictBy(const Settings &settings, const std::string &name, const s
 
 std::string stepsRow(const Settings &settings, const std::string &name) {
   const ScriptedFactory load = scriptedOf(settings, name);
-  const StepsOutcome all = checkSteps(load, Results::All);
+  const StepsOutcome all = checkSteps(load, Results::All, settings.autocast);
   const bool isOver = all.verdict != Outcome::Verdict::Equal || all.compiledRuns > 0;
-  const StepsOutcome first = isOver ? StepsOutcome() : checkSteps(load, Results::First);
+  const StepsOutcome first = isOver ? StepsOutcome() : checkSteps(load, Results::First, settings.autocast);
   std::string reason = all.reason + (first.reason.empty() ? "" : " | the first result: " + first.reason);
   const std::string verdict = all.verdict == Outcome::Verdict::Invalid
                                   ? toString(all.verdict)
@@ -273,7 +273,8 @@ int main(int argc, char **argv) {
       ->excludes(shadow);
   app.add_flag("--kernels", settings.kernels, "probes run kernels, and must show what they show without")
       ->needs("--lowered");
-  app.add_flag("--autocast", settings.autocast, "under autocast of the CPU, in bf16")->needs("--lowered");
+  app.add_flag("--autocast", settings.autocast,
+               "forwards under autocast of the CPU, in bf16; with --lowered or --steps");
   app.add_flag("--train", settings.train, "in train mode, with gradients")->needs(shadow);
   auto *steps =
       app.add_flag("--steps", settings.steps,

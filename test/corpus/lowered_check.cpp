@@ -1,6 +1,7 @@
 // Cotangents are random and have the layout of the outputs, in eager as well.
 #include "lowered_check.h"
 
+#include "autocast_region.h"
 #include "comparison.h"
 
 #include "driver/lowering.h"
@@ -13,7 +14,6 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <chrono>
 #include <fmt/format.h>
@@ -37,30 +37,6 @@ double now() {
 bool takesGradients(const Tensor &tensor) {
   return tensor.defined() && (tensor.is_floating_point() || tensor.is_complex());
 }
-
-/// A region of autocast, when it is asked for.
-class Region {
-public:
-  explicit Region(bool isOn) : isOn_(isOn) {
-    if (!isOn_)
-      return;
-    at::autocast::increment_nesting();
-    at::autocast::set_autocast_enabled(at::kCPU, true);
-    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
-  }
-  ~Region() {
-    if (!isOn_)
-      return;
-    at::autocast::set_autocast_enabled(at::kCPU, false);
-    if (at::autocast::decrement_nesting() == 0)
-      at::autocast::clear_cache();
-  }
-  Region(const Region &) = delete;
-  Region &operator=(const Region &) = delete;
-
-private:
-  const bool isOn_;
-};
 
 /// What one run gives and leaves behind.
 struct Seen {
@@ -98,7 +74,7 @@ private:
     Instance recorded = makeInstance();
     seedAll(options_.seed);
     {
-      const Region region(options_.autocast);
+      const AutocastRegion region(options_.autocast);
       capture_ = capture::record(*recorded.program, recorded.args);
     }
     lower();
@@ -113,7 +89,7 @@ private:
   bool failsInEager() const {
     try {
       const Instance instance = makeInstance();
-      const Region region(options_.autocast);
+      const AutocastRegion region(options_.autocast);
       instance.program->call(instance.args);
       return false;
     } catch (const std::exception &) {
@@ -223,7 +199,7 @@ private:
     const double start = now();
     std::vector<Tensor> results, roots;
     {
-      const Region region(options_.autocast);
+      const AutocastRegion region(options_.autocast);
       results = leavesOf({instance.program->call(instance.args)});
     }
     for (const Tensor &result : results)

@@ -1,6 +1,7 @@
 // The loss is the mean square of each floating result, so that every result has a gradient of its own.
 #include "steps_check.h"
 
+#include "autocast_region.h"
 #include "comparison.h"
 #include "contents.h"
 
@@ -33,10 +34,17 @@ std::string firstLine(const std::string &text) {
 
 enum class Contents { Fresh, Given };
 
+struct Given {
+  const ScriptedFactory &load;
+  Results results;
+  bool autocast;
+};
+
 /// One instance of the program with its optimizer.
 class Trainee {
 public:
-  Trainee(const ScriptedFactory &load, Contents contents) : loaded_(load()), contents_(contents) {
+  Trainee(const Given &given, Contents contents)
+      : loaded_(given.load()), contents_(contents), autocast_(given.autocast) {
     loaded_.args = inOwnMemory(loaded_.args);
     loaded_.module.train();
     for (const auto &parameter : loaded_.module.parameters()) {
@@ -55,7 +63,10 @@ public:
     seedAll(number);
     error.clear();
     try {
-      results_ = leavesOf({call(args_)});
+      {
+        const AutocastRegion region(autocast_);
+        results_ = leavesOf({call(args_)});
+      }
       loss_ = lossOf(results_);
       if (!loss_.requires_grad())
         throw std::runtime_error("no result requires a gradient");
@@ -108,6 +119,7 @@ private:
 
   Scripted loaded_;
   const Contents contents_;
+  const bool autocast_;
   std::vector<Tensor> parameters_, results_;
   std::optional<torch::optim::SGD> optimizer_;
   Values args_;
@@ -168,9 +180,9 @@ private:
 };
 
 /// Whether eager gives the same twice: asked once something differs.
-std::string eagersOwnDifference(const ScriptedFactory &load, Results results, Contents contents) {
-  Trainee first(load, contents), second(load, contents);
-  const Call firstCall = eagerly(first, results), secondCall = eagerly(second, results);
+std::string eagersOwnDifference(const Given &given, Contents contents) {
+  Trainee first(given, contents), second(given, contents);
+  const Call firstCall = eagerly(first, given.results), secondCall = eagerly(second, given.results);
   for (int number = 1; number <= kSteps; ++number) {
     first.step(number, firstCall);
     second.step(number, secondCall);
@@ -195,18 +207,18 @@ StepsOutcome failed(StepsOutcome outcome, Outcome::Verdict verdict, const std::s
   return outcome;
 }
 
-StepsOutcome check(const ScriptedFactory &load, Results results, Contents contents) {
+StepsOutcome check(const Given &given, Contents contents) {
   StepsOutcome outcome;
-  Trainee eager(load, contents), compiled(load, contents);
-  const Fast fast(compiled, results);
-  const Call eagerCall = eagerly(eager, results);
+  Trainee eager(given, contents), compiled(given, contents);
+  const Fast fast(compiled, given.results);
+  const Call eagerCall = eagerly(eager, given.results);
   for (int number = 1; number <= kSteps; ++number) {
     eager.step(number, eagerCall);
     if (!eager.error.empty())
       return failed(outcome, Outcome::Verdict::Invalid, "eager: " + eager.error);
     compiled.step(number, fast.call());
     if (std::string d = difference(eager, compiled); !d.empty()) {
-      if (std::string own = eagersOwnDifference(load, results, contents); !own.empty())
+      if (std::string own = eagersOwnDifference(given, contents); !own.empty())
         return failed(outcome, Outcome::Verdict::Invalid, "eager beside eager: " + own);
       return failed(outcome, compiled.isRefused ? Outcome::Verdict::Refused : Outcome::Verdict::Wrong,
                     fmt::format("step {}: {}", number, d));
@@ -221,11 +233,12 @@ StepsOutcome check(const ScriptedFactory &load, Results results, Contents conten
 
 } // namespace
 
-StepsOutcome checkSteps(const ScriptedFactory &load, Results results) {
+StepsOutcome checkSteps(const ScriptedFactory &load, Results results, bool autocast) {
   const c10::AutoGradMode grad(true);
-  StepsOutcome outcome = check(load, results, Contents::Fresh);
+  const Given given{load, results, autocast};
+  StepsOutcome outcome = check(given, Contents::Fresh);
   if (outcome.verdict == Outcome::Verdict::Invalid)
-    outcome = check(load, results, Contents::Given);
+    outcome = check(given, Contents::Given);
   return outcome;
 }
 

@@ -23,7 +23,8 @@ struct StepsOutcome {
 };
 
 /// Compared after each step: the loss, results, gradients, parameters, buffers and arguments. Each step
-/// has contents of its own, or the given ones where eager has no result for others.
-StepsOutcome checkSteps(const ScriptedFactory &load, Results results);
+/// has contents of its own, or the given ones where eager has no result for others. With `autocast`, forwards
+/// run in a region each.
+StepsOutcome checkSteps(const ScriptedFactory &load, Results results, bool autocast);
 
 } // namespace graphopt::corpus

@@ -492,6 +492,46 @@ TEST(Autocast, backwardAloneInARegion) {
   });
 }
 
+TEST(Autocast, anOperatorThatCannotBeTakenApart) {
+  for (const bool inside : {false, true})
+    expectAsEager([=](Scene &run) {
+      const Tensor w = Scene::weight({6, 6});
+      const Body f = run.compile([=](const Tensor &x) {
+        return at::cumprod(at::linear(x, w), 1).to(at::kFloat).matmul(w).prod(1).sum();
+      });
+      for (int i = 0; i < kSteps; ++i) {
+        Tensor loss;
+        {
+          const Region region;
+          loss = f(input());
+          if (inside)
+            loss.backward();
+        }
+        if (!inside)
+          loss.backward();
+        run.step({w});
+      }
+    });
+}
+
+/// The cells of a whole sequence, in one operator that takes casts many times.
+TEST(Autocast, aGruOverASequence) {
+  expectAsEager([](Scene &run) {
+    torch::nn::GRU gru(6, 5);
+    const Body f =
+        run.compile([=](const Tensor &x) mutable { return std::get<0>(gru->forward(x)).pow(2).sum(); });
+    for (int i = 0; i < kSteps; ++i) {
+      Tensor loss;
+      {
+        const Region region;
+        loss = f(input({3, 4, 6})) + f(input({3, 4, 6}));
+      }
+      loss.backward();
+      run.step(gru->parameters());
+    }
+  });
+}
+
 TEST(Autocast, sizesThatVary) {
   expectCompiledAsEager([](Scene &run) {
     const Tensor w = Scene::weight({6, 6}), b = Scene::weight({6});
