@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -32,8 +33,12 @@ public:
   using Variant = std::variant<std::monostate, at::Tensor, bool, int64_t, double, std::string, List, Tuple>;
 
   Tree() = default; ///< none
+  /// Of the kinds of the variant. They are named here: asking the variant would ask for this constructor
+  /// again.
   template <class T>
-    requires std::constructible_from<Variant, std::in_place_type_t<T>, T>
+    requires(std::same_as<T, at::Tensor> || std::same_as<T, bool> || std::same_as<T, int64_t> ||
+             std::same_as<T, double> || std::same_as<T, std::string> || std::same_as<T, List> ||
+             std::same_as<T, Tuple>)
   explicit Tree(T value) : value_(std::in_place_type<T>, std::move(value)) {}
 
   const Variant &variant() const { return value_; }
@@ -136,7 +141,7 @@ template <> struct TreeCodec<c10::Scalar> {
   }
 };
 
-template <class T> struct TreeCodec<std::optional<T>> {
+template <Packable T> struct TreeCodec<std::optional<T>> {
   static Tree pack(const std::optional<T> &value) { return value ? graphopt::pack(*value) : Tree(); }
   static std::optional<T> unpack(const Tree &tree) {
     return tree.isNone() ? std::nullopt : std::optional<T>(tree.as<T>());
@@ -152,7 +157,7 @@ template <class Range> Tree packList(const Range &range) {
 }
 } // namespace detail
 
-template <class T> struct TreeCodec<std::vector<T>> {
+template <Packable T> struct TreeCodec<std::vector<T>> {
   static Tree pack(const std::vector<T> &values) {
     Tree::List list;
     for (const T &value : values) // T, not auto: vector<bool> has proxies
@@ -167,11 +172,11 @@ template <class T> struct TreeCodec<std::vector<T>> {
   }
 };
 
-template <class T> struct TreeCodec<c10::ArrayRef<T>> {
+template <Packable T> struct TreeCodec<c10::ArrayRef<T>> {
   static Tree pack(c10::ArrayRef<T> values) { return detail::packList(values); }
 };
 
-template <class T, size_t N> struct TreeCodec<std::array<T, N>> {
+template <Packable T, size_t N> struct TreeCodec<std::array<T, N>> {
   static Tree pack(const std::array<T, N> &values) { return detail::packList(values); }
   static std::array<T, N> unpack(const Tree &tree) {
     if (tree.items().size() != N)
@@ -202,11 +207,15 @@ template <class T> struct TupleCodec {
 };
 } // namespace detail
 
-template <class... T> struct TreeCodec<std::tuple<T...>> : detail::TupleCodec<std::tuple<T...>> {};
-template <class A, class B> struct TreeCodec<std::pair<A, B>> : detail::TupleCodec<std::pair<A, B>> {};
+template <class... T>
+  requires(Packable<std::remove_cv_t<T>> && ...)
+struct TreeCodec<std::tuple<T...>> : detail::TupleCodec<std::tuple<T...>> {};
+template <class A, class B>
+  requires Packable<std::remove_cv_t<A>> && Packable<std::remove_cv_t<B>>
+struct TreeCodec<std::pair<A, B>> : detail::TupleCodec<std::pair<A, B>> {};
 
 /// A list of (key, value) tuples in the order of the keys.
-template <class T> struct TreeCodec<std::map<std::string, T>> {
+template <Packable T> struct TreeCodec<std::map<std::string, T>> {
   static Tree pack(const std::map<std::string, T> &map) { return detail::packList(map); }
   static std::map<std::string, T> unpack(const Tree &tree) {
     std::map<std::string, T> map;

@@ -1,6 +1,8 @@
 // Every type that has a TreeCodec comes back as it went in.
 #include <graphopt/graphopt.h>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
@@ -34,6 +36,21 @@ TEST(Tree, Containers) {
   expectRoundtrip(std::optional<int>(3));
   expectRoundtrip(std::optional<int>());
   EXPECT_EQ(pack(c10::IntArrayRef{1, 2}).as<std::vector<int64_t>>(), (std::vector<int64_t>{1, 2}));
+}
+
+struct Opaque {
+  int secret = 3;
+};
+static_assert(!Packable<Opaque> && !Packable<std::vector<Opaque>> && !Packable<std::pair<int, Opaque>>);
+static_assert(Packable<std::vector<std::optional<int>>>);
+
+/// Shadow mode runs the host code, so arguments may be anything; containers of it too.
+TEST(Tree, ContainersOfUnknownTypesAreArgumentsAllTheSame) {
+  auto fast =
+      compile([](const std::vector<Opaque> &many, const at::Tensor &x) { return x * many.at(0).secret; });
+  const at::Tensor x = at::ones({2});
+  for (int i = 0; i < 3; ++i)
+    EXPECT_TRUE(at::equal(fast(std::vector<Opaque>(1), x), x * 3));
 }
 
 TEST(Tree, TensorsAreHandles) {
