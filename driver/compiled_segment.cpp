@@ -189,7 +189,9 @@ CompiledSegment::CompiledSegment(const Segment &segment, const std::vector<const
   if (mayRunAgain)
     surface_ = std::make_shared<const ir::Graph>(graph.clone());
   const ir::Graph functional = graph.clone();
-  graph = lowered(functional, autocast.expected, options);
+  std::vector<passes::PassReport> reports;
+  graph = lowered(functional, autocast.expected, options, &reports);
+  noteOpaque(reports);
   if (!mayRunAgain && !asksAutograd(graph))
     for (const ThreadWord other : otherAutocasts(segment, autocast.expected))
       if (ir::difference(graph, lowered(functional, other, options)).empty())
@@ -209,8 +211,20 @@ CompiledSegment::CompiledSegment(const Segment &segment, const std::vector<const
 }
 
 /// Forward and backward in one graph, for backwards under that autocast.
+/// lower counts them as "opaque: NAME: WHY", and "opaque backward: NAME: WHY".
+void CompiledSegment::noteOpaque(const std::vector<passes::PassReport> &reports) {
+  constexpr std::string_view kWhole = "opaque: ", kBackward = "opaque backward: ";
+  for (const passes::PassReport &report : reports)
+    for (const auto &[what, count] : report.statistics)
+      if (what.starts_with(kWhole))
+        opaque_[what.substr(kWhole.size())] += static_cast<uint64_t>(count);
+      else if (what.starts_with(kBackward))
+        opaque_["the backward of " + what.substr(kBackward.size())] += static_cast<uint64_t>(count);
+}
+
 ir::Graph CompiledSegment::lowered(const ir::Graph &functional, ThreadWord autocast,
-                                   const passes::ManagerOptions &options) const {
+                                   const passes::ManagerOptions &options,
+                                   std::vector<passes::PassReport> *reports) const {
   ir::Graph graph = functional.clone();
   if (autocast != 0) {
     const c10::DeviceType device = functional.device.isCpu() ? c10::kCPU : c10::kCUDA;
@@ -219,7 +233,10 @@ ir::Graph CompiledSegment::lowered(const ir::Graph &functional, ThreadWord autoc
     const auto dtype = ir::dtypeName(ThreadProbe::autocastDtype(autocast, device));
     graph.settings.push_back({"backward_amp", ir::Attr::word(std::string(dtype))});
   }
-  passes::runPipeline(graph, passes::parsePipeline("lower{joint=on},lean"), options);
+  std::vector<passes::PassReport> made =
+      passes::runPipeline(graph, passes::parsePipeline("lower{joint=on},lean"), options);
+  if (reports)
+    *reports = std::move(made);
   std::erase_if(graph.settings, [](const ir::NamedAttr &setting) { return setting.name == "backward_amp"; });
   if (autocast != 0 && asksAutograd(graph))
     userError("its backward runs under autocast, and some operator cannot be taken apart for that");

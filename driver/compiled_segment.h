@@ -49,6 +49,8 @@ public:
   std::string reasonAgainst(const capture::SegmentRun &run) const { return casts_.reasonAgainst(run); }
 
   const passes::Partitioned &parts() const { return parts_; }
+  /// Operators that were not taken apart, and why, with counts.
+  const std::map<std::string, uint64_t> &opaque() const { return opaque_; }
 
 private:
   struct Output {
@@ -68,9 +70,12 @@ private:
             const std::vector<at::Tensor> &taken) const;
 
   ir::Graph lowered(const ir::Graph &functional, capture::ThreadWord autocast,
-                    const passes::ManagerOptions &options) const;
+                    const passes::ManagerOptions &options,
+                    std::vector<passes::PassReport> *reports = nullptr) const;
+  void noteOpaque(const std::vector<passes::PassReport> &reports);
 
   std::string name_;
+  std::map<std::string, uint64_t> opaque_;
   BackwardAutocast autocast_;
   std::vector<capture::ThreadWord> autocasts_; ///< under which the backward plan holds
   std::optional<capture::SegmentSizes> sizes_;

@@ -68,6 +68,8 @@ void writeShadow(Out out, const Explanation &explanation) {
                    explanation.compiledSegments, explanation.compiledRuns);
   for (const auto &[reason, count] : explanation.notCompiled)
     fmt::format_to(out, "through autograd's nodes: {} ({} times)\n", reason, count);
+  for (const auto &[operatorAndReason, count] : explanation.opaque)
+    fmt::format_to(out, "not taken apart: {} ({})\n", operatorAndReason, count);
   for (const std::string &text : explanation.verifyFindings)
     fmt::format_to(out, "verify run: {}\n", text);
   for (const SegmentInfo &segment : explanation.segments)

@@ -160,6 +160,8 @@ SegmentBook::Compiled SegmentBook::compile(const SegmentRun &run, const SegmentP
         recorded->segment, others, wantedResults(run), *entry.versions,
         BackwardAutocast{autocast, entry.autocast}, lowering);
     ++facts_.compiled;
+    for (const auto &[operatorAndReason, count] : segment->opaque())
+      facts_.opaque[operatorAndReason] += count;
     return segment;
   } catch (const std::exception &error) {
     const std::string what = error.what();

@@ -14,6 +14,7 @@ struct SegmentBookFacts {
   uint64_t compiled = 0;                   ///< plans made
   uint64_t runs = 0;                       ///< of plans
   std::map<std::string, uint64_t> reasons; ///< why others went through autograd's own nodes, with counts
+  std::map<std::string, uint64_t> opaque;  ///< operators in plans that were not taken apart, and why
 };
 
 class SegmentBook {

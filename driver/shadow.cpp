@@ -370,6 +370,7 @@ void Shadow::explain(Explanation &explanation) const {
   explanation.compiledSegments = facts.compiled;
   explanation.compiledRuns = facts.runs;
   explanation.notCompiled = facts.reasons;
+  explanation.opaque = facts.opaque;
   std::lock_guard lock(mutex_);
   explanation.shadow = counters_;
   explanation.divergences.assign(divergences_.begin(), divergences_.end());

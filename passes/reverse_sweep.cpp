@@ -133,8 +133,12 @@ private:
       return;
     for (const ir::Value *operand : op.unit.operands)
       soFar.push_back(needs(operand) ? typeOfCotangent(operand) : std::nullopt);
-    if (op.isOpaque || countsFromStorage(op.unit.graph))
+    if (op.isOpaque)
       return appendVjp(op, cotangents, soFar);
+    if (countsFromStorage(op.unit.graph)) {
+      ++statistics_[fmt::format("opaque backward: {}: it counts from where its memory begins", op.name)];
+      return appendVjp(op, cotangents, soFar);
+    }
     const ir::BackwardPiece &piece = pieces_.backward(op.unit.graph, cotangents, soFar);
     if (piece.opaque.empty())
       return takeGradients(op, piece.graph, splicedMap(op, piece.graph));

@@ -104,6 +104,7 @@ struct Explanation {
   size_t compiledSegments = 0;                      ///< with gradients: forward and backward plans made
   uint64_t compiledRuns = 0;                        ///< of such plans
   std::map<std::string, uint64_t> notCompiled = {}; ///< why others went through autograd's nodes, with counts
+  std::map<std::string, uint64_t> opaque = {}; ///< operators in the plans that were not taken apart, and why
   std::vector<std::string> auditDifferences = {};
   std::vector<VariantInfo> variants = {};
   std::vector<MissInfo> misses = {};          ///< the last ones, oldest first
