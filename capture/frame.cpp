@@ -227,11 +227,11 @@ void Frame::release(ValueId value) {
 /// dropped.
 void Frame::leave() {
   written_.clear();
+  dropCasts(0);
   for (ValueId value : fresh_)
     release(value);
   fresh_.clear();
   scalars_.clear();
-  casts_.clear();
   bound_ = boundBefore_ = scalarsBefore_ = 0;
   active_ = nullptr;
   slots_ = nullptr;
@@ -384,14 +384,29 @@ bool Frame::takeCasts(const RowInfo &info) {
     if (!expected.isKept)
       continue;
     const at::Tensor &weight = active_->tensors[expected.value];
-    const bool isReady = isCastKept(weight) && !isPending(*weight.unsafeGetTensorImpl());
-    casts_.push_back({matched_, expected.value, isReady ? keptCast(weight) : at::Tensor()});
-    if (isReady && casts_.back().cast.requires_grad() != expected.hasHistory) {
-      casts_.resize(before);
+    TakenCast &taken = casts_.emplace_back(TakenCast{matched_, expected.value, {}, false});
+    if (!isCastKept(weight) || isPending(*weight.unsafeGetTensorImpl()))
+      continue;
+    const bool isNew = !keepCastForLater(weight, taken.cast);
+    taken.awaitsHistory = isNew;
+    const bool hasHistory =
+        taken.cast.requires_grad() || std::ranges::any_of(casts_, [&](const TakenCast &other) {
+          return other.awaitsHistory && other.cast.is_same(taken.cast);
+        });
+    if (hasHistory != expected.hasHistory) {
+      dropCasts(before);
       return false;
     }
   }
   return true;
+}
+
+/// Those whose rows have not run belong to the program now.
+void Frame::dropCasts(size_t kept) {
+  for (size_t i = kept; i < casts_.size(); ++i)
+    if (casts_[i].awaitsHistory)
+      giveHistory(active_->tensors[casts_[i].value], casts_[i].cast);
+  casts_.resize(kept);
 }
 
 at::Tensor Frame::make(const Row &row, ValueId value) {

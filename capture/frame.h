@@ -36,6 +36,7 @@ struct TakenCast {
   size_t row;
   ValueId value;
   at::Tensor cast;
+  bool awaitsHistory = false; ///< giveHistory() is to come when the row runs
 };
 
 /// Marks that operators run for real, as long as it lives.
@@ -234,6 +235,7 @@ private:
   bool acceptEffects(const Row &row);
   bool admitsWrites(const RowInfo &info);
   bool takeCasts(const RowInfo &info);
+  void dropCasts(size_t kept);
   void shiftRoot(ValueId root, int64_t shift);
   bool isHostMemory(const c10::TensorImpl &tensor);
   bool isPending(const c10::TensorImpl &tensor) const;

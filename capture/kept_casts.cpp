@@ -6,6 +6,8 @@
 #include "capture/low_handler.h"
 
 #include <ATen/autocast_mode.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/generated/Functions.h>
 
 namespace graphopt::capture {
 namespace {
@@ -34,6 +36,42 @@ bool isCastKept(const at::Tensor &tensor) {
 at::Tensor keptCast(const at::Tensor &weight) {
   c10::impl::ExcludeDispatchKeyGuard notRecorded(kCaptureHigh);
   return lookUpOrCast(weight);
+}
+
+namespace {
+
+/// LibTorch makes the casts that it keeps with gradients on, whatever the grad mode.
+class CastsWithoutHistory final : public OperatorSink {
+public:
+  explicit CastsWithoutHistory(const at::Tensor &weight) : weight_(weight) {}
+  void onCall(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) override {
+    hasCast = true;
+    torch::jit::drop(*stack, op.schema().arguments().size());
+    stack->emplace_back(weight_.detach().to(at::autocast::get_autocast_dtype(weight_.device().type())));
+  }
+  bool hasCast = false;
+
+private:
+  const at::Tensor &weight_;
+};
+
+} // namespace
+
+bool keepCastForLater(const at::Tensor &weight, at::Tensor &cast) {
+  CastsWithoutHistory sink(weight);
+  const NestedSink here(sink);
+  cast = lookUpOrCast(weight);
+  return !sink.hasCast;
+}
+
+void giveHistory(const at::Tensor &weight, const at::Tensor &cast) {
+  using Node = torch::autograd::generated::ToCopyBackward0;
+  if (cast.requires_grad())
+    return;
+  const std::shared_ptr<Node> node(new Node(), torch::autograd::deleteNode);
+  node->set_next_edges(torch::autograd::collect_next_edges(weight));
+  node->self_options = weight.options();
+  torch::autograd::set_history(cast, node);
 }
 
 bool hasKeptCast(const at::Tensor &tensor) {

@@ -19,6 +19,12 @@ bool hasKeptCast(const at::Tensor &tensor);
 /// The kept cast of a weight, in the thread's dtype; made, as eager makes it, when there is none.
 at::Tensor keptCast(const at::Tensor &weight);
 
+/// The same for a row that is put off: false, with a cast that has no history yet, when there was none. It is
+/// made where the row runs, since autograd adds gradients in the order in which their nodes were made.
+bool keepCastForLater(const at::Tensor &weight, at::Tensor &cast);
+/// Makes it; nothing happens when there is one.
+void giveHistory(const at::Tensor &weight, const at::Tensor &cast);
+
 /// While it lives, LibTorch's cache has the casts that it is told: rows that were put off run in another
 /// region than the one they were called in, or in none. Afterwards it has what it had of their weights.
 class CastsAsTaken {

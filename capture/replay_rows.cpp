@@ -99,9 +99,14 @@ private:
   }
 
   void useCasts(size_t row) {
-    for (; nextCast_ < run_.casts.size() && run_.casts[nextCast_].row == row; ++nextCast_)
-      if (keepsCasts_ && run_.casts[nextCast_].cast.defined())
-        casts_.use(run_.tensors[run_.casts[nextCast_].value], run_.casts[nextCast_].cast);
+    for (; nextCast_ < run_.casts.size() && run_.casts[nextCast_].row == row; ++nextCast_) {
+      const TakenCast &taken = run_.casts[nextCast_];
+      if (!keepsCasts_ || !taken.cast.defined())
+        continue;
+      if (taken.awaitsHistory)
+        giveHistory(run_.tensors[taken.value], taken.cast);
+      casts_.use(run_.tensors[taken.value], taken.cast);
+    }
   }
 
   const at::Tensor &value(ValueId id) const {

@@ -78,7 +78,7 @@ bool isAmong(const std::vector<LateScalar> &scalars, size_t word) {
 }
 bool isLate(const RowInfo &info, size_t word) { return isAmong(info.late, word); }
 
-/// A cast without history, made under no_grad, gives other results than one with. What only one of the two
+/// A cast without history gives other results than one with. What only one of the two
 /// rows names was kept before the other one ran: it says nothing.
 bool sameCasts(const RowInfo &a, const RowInfo &b) {
   return std::ranges::none_of(a.weights, [&](const CastWeight &x) {

@@ -49,7 +49,7 @@ struct Row {
 struct CastWeight {
   ValueId value = 0;
   bool isKept = false;     ///< it had kept one when the row had run: the row may take it
-  bool hasHistory = false; ///< the cast: none, where the region's first use was without gradients
+  bool hasHistory = false; ///< the cast: LibTorch 2.11 gives each one, others none under no_grad
 };
 
 /// A word that may differ between calls.

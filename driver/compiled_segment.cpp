@@ -3,6 +3,7 @@
 // gradients.
 #include "driver/compiled_segment.h"
 
+#include "capture/kept_casts.h"
 #include "capture/keys.h"
 #include "capture/random_watch.h"
 #include "capture/segment_graph.h"
@@ -341,6 +342,9 @@ std::vector<at::Tensor> CompiledSegment::runForward(const SegmentRun &run,
 
 void CompiledSegment::run(const SegmentRun &run, const std::vector<ir::SymValue> &syms) const {
   c10::impl::ExcludeDispatchKeyGuard notRecorded(capture::kCaptureHigh);
+  for (const capture::TakenCast &taken : run.casts)
+    if (taken.awaitsHistory)
+      capture::giveHistory(run.tensors[taken.value], taken.cast);
   const std::shared_ptr<SegmentNodeBackward> node =
       makeNode(run, syms); // first: it notes the generators' states
   const std::vector<at::Tensor> made = runForward(run, syms);

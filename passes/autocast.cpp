@@ -3,8 +3,8 @@
 // Under autocast eager casts a weight (an f32 leaf that requires gradients) once and keeps the cast until the
 // region ends, so that the gradients of its uses are added in the low precision before the one cast takes
 // them back. Lowering looks at each operator alone, and would cast at each use. Here the cast becomes an
-// operator of its own, where the first use stands and under its grad mode (a cast made under no_grad has no
-// history, for later uses too), and takes the weight's place. All other casts stay inside the operators that
+// operator of its own, where the first use stands (with gradients on, as LibTorch makes it also for a use
+// under no_grad), and takes the weight's place. All other casts stay inside the operators that
 // make them, which keep their ambient state.
 //
 // A graph counts as one region, and what it declares with gradients as leaves. Raw form, since a cast that is
@@ -68,7 +68,7 @@ private:
                                        {{"dtype", ir::Attr::word(std::string(ir::dtypeName(type.dtype)))}},
                                        {{weight->name + ".cast", type}});
     ir::OpState state = graph_.states[op->state];
-    std::erase_if(state.ambient, [](const ir::NamedAttr &word) { return word.name.starts_with("amp"); });
+    std::erase_if(state.ambient, [](const ir::NamedAttr &word) { return word.name != "inference"; });
     cast->state = graph_.intern(state);
     ++context_.statistics["casts kept"];
     return cast->result();

@@ -45,8 +45,9 @@ void dropNumbered(ir::Graph &graph, size_t results) {
 }
 
 size_t usesIn(const ir::Graph &graph, const ir::Value *value) {
-  return static_cast<size_t>(
-      std::ranges::count_if(value->users(), [&](const ir::Op *user) { return user != graph.returnOp(); }));
+  return static_cast<size_t>(std::ranges::count_if(value->users(), [&](const ir::Op *user) {
+    return user != graph.returnOp() && !user->isRegion(); // a region lists what is used inside
+  }));
 }
 
 class Look {

@@ -98,7 +98,7 @@ TRAP(Ambient, AutocastTwiceInside) {
   });
 }
 
-/// A cast made without gradients has no history, and is kept for uses that would have one.
+/// A cast made without gradients is kept for uses that want some.
 TRAP(Ambient, AutocastFirstWithoutGradients) {
   auto weight = torch::randn({4, 4}).requires_grad_();
   auto f = run.compile([weight](Tensor x) { return torch::linear(x, weight); });

@@ -157,6 +157,26 @@ TEST(Autocast, aWeightUsedCastAndAsItIs) {
   });
 }
 
+/// Autograd adds the gradients of a weight in the order in which their nodes were made, the cast's among
+/// them.
+TEST(Autocast, aWeightUsedAsItIsBeforeItIsCast) {
+  expectAsEager([](Scene &run) {
+    const Tensor table = Scene::weight({11, 6});
+    const Body f = run.compile([=](const Tensor &tokens) {
+      const Tensor a = at::embedding(table, tokens), b = at::embedding(table, tokens.flip(0)).tanh();
+      return at::linear(a * b + b, table).log_softmax(1).select(1, 3).sum();
+    });
+    for (int i = 0; i < kSteps; ++i) {
+      const Tensor tokens = torch::randint(11, {5});
+      {
+        const Region region;
+        f(tokens).backward();
+      }
+      run.step({table});
+    }
+  });
+}
+
 TEST(Autocast, microBatchesInOneRegion) {
   expectCompiledAsEager([](Scene &run) {
     const Tensor w = Scene::weight({6, 6}), v = Scene::weight({6, 3});
@@ -309,7 +329,7 @@ TEST(Autocast, aNetworkOfModules) {
   });
 }
 
-/// A cast first made without gradients has no history, and eager keeps it: no gradient goes through it.
+/// A cast first made without gradients is kept for the uses that want some.
 TEST(Autocast, aWarmUpWithoutGradientsInTheSameRegion) {
   for (const bool always : {true, false})
     expectAsEager([=](Scene &run) {
