@@ -4,6 +4,7 @@
 
 #include "capture/ambient.h"
 #include "capture/dim_marks.h"
+#include "capture/shapes.h"
 #include "capture/sym_table.h"
 #include "capture/thread_probe.h"
 #include "capture/to_attr.h"
@@ -56,7 +57,7 @@ public:
   SegmentGraphBuilder(const std::vector<const Segment *> &members, const std::string &name,
                       const std::vector<ValueId> *returned)
       : members_(members), segment_(*members[0]), returned_(returned), graph_(name),
-        values_(segment_.values.size(), nullptr) {
+        types_(segment_.values.size()), values_(segment_.values.size(), nullptr) {
     graph_.device = toDevice(segment_.device);
   }
 
@@ -67,7 +68,7 @@ public:
       addRow(i);
     addReturn();
     graph_.syms = syms_.syms();
-    return {std::move(graph_), SegmentSizes(members_, syms_)};
+    return {std::move(graph_), SegmentSizes(members_, types_, syms_)};
   }
 
 private:
@@ -99,6 +100,7 @@ private:
           dim(kAnySize, [&](const Segment &member) { return member.values[id].metadata.strides[d]; }));
     if (type.device == graph_.device)
       type.device.reset();
+    types_[id] = type;
     return type;
   }
 
@@ -259,7 +261,8 @@ private:
   const std::vector<ValueId> *returned_;
   ir::Graph graph_;
   SymTable syms_;
-  std::vector<ir::Value *> values_; // by value: the newest name
+  std::vector<std::optional<ir::Type>> types_; // by value
+  std::vector<ir::Value *> values_;            // by value: the newest name
 };
 
 } // namespace

@@ -1,8 +1,9 @@
 // There are thousands of numbers in a segment and few expressions: each expression is evaluated once.
 #include "capture/segment_sizes.h"
 
+#include "capture/shapes.h"
+
 #include <algorithm>
-#include <map>
 
 namespace graphopt::capture {
 namespace {
@@ -14,39 +15,32 @@ bool isWithin(int64_t value, const ir::DimRange &range) { return value >= range.
 
 } // namespace
 
-bool isContiguous(const Metadata &metadata) {
-  int64_t stride = 1;
-  for (size_t d = metadata.sizes.size(); d-- > 0; stride *= std::max<int64_t>(metadata.sizes[d], 1))
-    if (metadata.strides[d] != stride)
-      return false;
-  return true;
-}
-
-SegmentSizes::SegmentSizes(const std::vector<const Segment *> &members, SymTable table)
+SegmentSizes::SegmentSizes(const std::vector<const Segment *> &members,
+                           const std::vector<std::optional<ir::Type>> &types, SymTable table)
     : syms_(table.syms()) {
   defining_.resize(syms_.size());
-  const Segment &segment = *members[0];
-  for (uint32_t id = 1; id < segment.values.size(); ++id) {
-    const bool isDense = std::ranges::all_of(
-        members, [&](const Segment *member) { return isContiguous(member->values[id].metadata); });
-    if (isDense)
+  for (uint32_t id = 1; id < types.size(); ++id) {
+    if (!types[id])
+      continue;
+    if (!types[id]->strides)
       contiguous_.push_back(id);
-    for (uint32_t d = 0; d < segment.values[id].metadata.sizes.size(); ++d) {
-      add({Place::Kind::Size, id, d}, members, table);
-      if (!isDense)
-        add({Place::Kind::Stride, id, d}, members, table);
+    for (uint32_t d = 0; d < types[id]->sizes.size(); ++d) {
+      add({Place::Kind::Size, id, d}, types[id]->sizes[d]);
+      if (types[id]->strides)
+        add({Place::Kind::Stride, id, d}, (*types[id]->strides)[d]);
     }
   }
-  for (uint32_t row = 0; row < segment.size(); ++row)
-    for (const LateScalar &integer : segment.infos[row].integers)
-      add({Place::Kind::Integer, row, integer.word}, members, table);
+  for (uint32_t row = 0; row < members[0]->size(); ++row)
+    for (const LateScalar &integer : members[0]->infos[row].integers) {
+      const Place place{Place::Kind::Integer, row, integer.word};
+      std::vector<int64_t> values;
+      for (const Segment *member : members)
+        values.push_back(numberAt(place, *member));
+      add(place, table.of(values, kAny));
+    }
 }
 
-void SegmentSizes::add(Place place, const std::vector<const Segment *> &members, SymTable &table) {
-  std::vector<int64_t> values;
-  for (const Segment *member : members)
-    values.push_back(numberAt(place, *member));
-  const ir::Dim dim = table.of(values, kAny);
+void SegmentSizes::add(Place place, const ir::Dim &dim) {
   const auto known = std::ranges::find(dims_, dim);
   place.dim = static_cast<uint32_t>(known - dims_.begin());
   places_.push_back(place);
@@ -68,7 +62,9 @@ int64_t SegmentSizes::numberAt(const Place &place, const Segment &segment) {
 std::optional<std::vector<ir::SymValue>> SegmentSizes::of(const Segment &segment) const {
   std::vector<ir::SymValue> syms;
   for (size_t i = 0; i < syms_.size(); ++i) {
-    syms.push_back({syms_[i].name, numberAt(defining_[i], segment)});
+    if (!defining_[i])
+      return std::nullopt; // of no number that this can look at
+    syms.push_back({syms_[i].name, numberAt(*defining_[i], segment)});
     if (!isWithin(syms.back().value, syms_[i].range))
       return std::nullopt;
   }

@@ -2,20 +2,19 @@
 #pragma once
 #include "capture/segment.h"
 #include "capture/sym_table.h"
+#include "ir/type.h"
 
 #include <optional>
 #include <vector>
 
 namespace graphopt::capture {
 
-/// In C order, as text has it: no strides are said.
-bool isContiguous(const Metadata &metadata);
-
 class SegmentSizes {
 public:
-  /// Of the members' sizes, strides and integers as expressions over the table's syms, which were made for
-  /// them.
-  SegmentSizes(const std::vector<const Segment *> &members, SymTable table);
+  /// `types`: of the values, by number, as the members' graph has them; nothing where it has none. Integers
+  /// are expressions over the table's syms, which were made for the members.
+  SegmentSizes(const std::vector<const Segment *> &members, const std::vector<std::optional<ir::Type>> &types,
+               SymTable table);
 
   /// The syms' values in a segment of the members' structure. Nothing when one of its sizes, strides or
   /// integers is another than its expression says, a tensor that is contiguous in all members is not, or a
@@ -30,13 +29,13 @@ private:
     uint32_t dim = 0;   ///< among dims_
   };
   static int64_t numberAt(const Place &place, const Segment &segment);
-  void add(Place place, const std::vector<const Segment *> &members, SymTable &table);
+  void add(Place place, const ir::Dim &dim);
 
   std::vector<ValueId> contiguous_; ///< in all members
   std::vector<Place> places_;
   std::vector<ir::Dim> dims_; ///< distinct
   std::vector<ir::Sym> syms_;
-  std::vector<Place> defining_; ///< one a sym: a number that is it
+  std::vector<std::optional<Place>> defining_; ///< one a sym: a number that is it
 };
 
 } // namespace graphopt::capture

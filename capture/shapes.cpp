@@ -79,6 +79,14 @@ std::optional<ResultLayouts> layoutsBy(ShapeSource source, const Segment &segmen
 
 } // namespace
 
+bool isContiguous(const Metadata &metadata) {
+  int64_t stride = 1;
+  for (size_t d = metadata.sizes.size(); d-- > 0; stride *= std::max<int64_t>(metadata.sizes[d], 1))
+    if (metadata.strides[d] != stride)
+      return false;
+  return true;
+}
+
 std::optional<Sizes> denseStrides(c10::IntArrayRef sizes, const Metadata &like) {
   if (sizes.size() != like.sizes.size())
     return std::nullopt;

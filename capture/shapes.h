@@ -37,6 +37,9 @@ struct DerivedResult {
 std::optional<std::vector<DerivedResult>> deriveResults(ShapeSource source, const Segment &base, size_t row,
                                                         const Segment &derived);
 
+/// In C order: as text has it, no strides are said.
+bool isContiguous(const Metadata &metadata);
+
 /// Strides of a dense tensor of these sizes whose dims are ordered in memory as in `like`; nothing when
 /// `like` is not dense.
 std::optional<Sizes> denseStrides(c10::IntArrayRef sizes, const Metadata &like);

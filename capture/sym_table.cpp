@@ -62,21 +62,17 @@ bool SymTable::has(const Dim &dim, const Values &values) const {
 }
 
 Dim SymTable::of(const Values &values, ir::DimRange range, const std::vector<Dim> &likely) {
+  for (const Dim &dim : likely) // before constants: members may agree where others will not
+    if (has(dim, values))
+      return keep(dim, values);
   if (std::all_of(values.begin(), values.end(), [&](int64_t value) { return value == values[0]; }))
     return Dim(values[0]);
-  const auto known =
-      std::find_if(bases_.begin(), bases_.end(), [&](const Base &base) { return base.values == values; });
-  for (const Dim &dim : likely)
-    if (has(dim, values)) {
-      if (known == bases_.end())
-        bases_.push_back({dim, values});
-      return dim;
-    }
-  if (known != bases_.end())
-    return known->dim;
+  for (const Base &base : bases_)
+    if (base.values == values)
+      return base.dim;
   for (const Base &base : bases_)
     if (auto found = fit(base.dim, base.values, values))
-      return *found;
+      return keep(*found, values);
   for (size_t i = 0; i < bases_.size(); ++i)
     for (size_t j = i; j < bases_.size(); ++j)
       if (auto found =
@@ -84,8 +80,17 @@ Dim SymTable::of(const Values &values, ir::DimRange range, const std::vector<Dim
         return *found;
   syms_.push_back({fmt::format("S{}", syms_.size()), range});
   values_.push_back(values);
-  bases_.push_back({Dim::sym(syms_.back().name), values});
-  return bases_.back().dim;
+  return keep(Dim::sym(syms_.back().name), values);
+}
+
+/// Others may be made of it: a length less one is a factor of the elements that a slice leaves.
+Dim SymTable::keep(const Dim &dim, const Values &values) {
+  const bool isVarying =
+      std::any_of(values.begin(), values.end(), [&](int64_t value) { return value != values[0]; });
+  if (isVarying &&
+      std::none_of(bases_.begin(), bases_.end(), [&](const Base &base) { return base.values == values; }))
+    bases_.push_back({dim, values});
+  return dim;
 }
 
 } // namespace graphopt::capture

@@ -18,13 +18,14 @@ public:
 
 private:
   bool has(const ir::Dim &dim, const std::vector<int64_t> &values) const;
+  ir::Dim keep(const ir::Dim &dim, const std::vector<int64_t> &values);
   struct Base {
     ir::Dim dim;
     std::vector<int64_t> values;
   };
   std::vector<ir::Sym> syms_;
   std::vector<std::vector<int64_t>> values_; // by sym
-  std::vector<Base> bases_;                  // what others are made of: syms, and likely ones that were right
+  std::vector<Base> bases_;                  // what others are made of: syms, and lines through them
 };
 
 } // namespace graphopt::capture

@@ -2,69 +2,39 @@
 // and MaxPool2d has it; with ceil_mode the division rounds up.
 #include "capture/window_sizes.h"
 
-#include <algorithm>
+#include "capture/row_arguments.h"
 
 namespace graphopt::capture {
 namespace {
 
-const c10::IValue *argument(const RowInfo &info, std::string_view name) {
-  for (size_t i = 0; i < info.facts->arguments.size(); ++i)
-    if (info.facts->arguments[i].name == name)
-      return &info.arguments[i];
-  return nullptr;
+bool has(const std::string &text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+/// Nothing for an operator without windows.
+std::vector<int64_t> kernelOf(const std::string &base, const RowArguments &in) {
+  if (has(base, "conv") && !has(base, "transpose") && !in.flag("transposed")) {
+    const Sizes *weight = in.tensor("weight");
+    return weight && weight->size() > 2 ? std::vector<int64_t>(weight->begin() + 2, weight->end())
+                                        : std::vector<int64_t>();
+  }
+  const size_t spatial = has(base, "3d") ? 3 : has(base, "2d") ? 2 : 1;
+  std::vector<int64_t> kernel = in.integers("kernel_size", spatial);
+  return has(base, "pool") && kernel.size() == spatial ? kernel : std::vector<int64_t>();
 }
 
-/// One a spatial dim; a single one stands for all, none for `otherwise`.
-std::vector<int64_t> integers(const RowInfo &info, std::string_view name, std::vector<int64_t> otherwise) {
-  const c10::IValue *value = argument(info, name);
-  std::vector<int64_t> given;
-  if (value && value->isInt())
-    given = {value->toInt()};
-  if (value && value->isIntList())
-    given = value->toIntVector();
-  if (given.empty())
-    return otherwise;
-  if (given.size() == 1)
-    given.resize(otherwise.size(), given[0]);
+/// One a spatial dim; `otherwise` where the list is empty or not given.
+std::vector<int64_t> orElse(std::vector<int64_t> given, const std::vector<int64_t> &otherwise) {
   return given.size() == otherwise.size() ? given : otherwise;
 }
 
-bool isFlag(const RowInfo &info, std::string_view name) {
-  const c10::IValue *value = argument(info, name);
-  return value && value->isBool() && value->toBool();
-}
-
-/// Nothing for an operator without windows.
-std::vector<int64_t> kernelOf(const Segment &segment, const RowInfo &info) {
-  const std::string &base = info.facts->base;
-  if (base.find("conv") != std::string::npos && !isFlag(info, "transposed") &&
-      base.find("transpose") == std::string::npos)
-    for (size_t i = 0; i < info.facts->arguments.size(); ++i)
-      if (info.facts->arguments[i].name == "weight" && info.operands[i].size() == 1) {
-        const auto &sizes = segment.values[info.operands[i][0]].metadata.sizes;
-        return sizes.size() > 2 ? std::vector<int64_t>(sizes.begin() + 2, sizes.end())
-                                : std::vector<int64_t>();
-      }
-  const c10::IValue *kernel = argument(info, "kernel_size");
-  if (base.find("pool") == std::string::npos || !kernel || !kernel->isIntList())
-    return {};
-  std::vector<int64_t> sizes = kernel->toIntVector();
-  const size_t spatial = base.find("3d") != std::string::npos   ? 3
-                         : base.find("2d") != std::string::npos ? 2
-                                                                : 1;
-  if (sizes.size() == 1)
-    sizes.resize(spatial, sizes[0]);
-  return sizes.size() == spatial ? sizes : std::vector<int64_t>();
-}
-
-std::vector<int64_t> paddingOf(const RowInfo &info, const std::vector<int64_t> &kernel,
+/// Of both sides.
+std::vector<int64_t> paddingOf(const RowArguments &in, const std::vector<int64_t> &kernel,
                                const std::vector<int64_t> &dilation) {
-  const c10::IValue *given = argument(info, "padding");
-  std::vector<int64_t> both = integers(info, "padding", std::vector<int64_t>(kernel.size(), 0));
+  std::vector<int64_t> both =
+      orElse(in.integers("padding", kernel.size()), std::vector<int64_t>(kernel.size()));
+  const c10::IValue given = in.value("padding");
+  const bool isSame = given.isString() && given.toStringRef() == "same";
   for (size_t i = 0; i < both.size(); ++i)
-    both[i] = given && given->isString()
-                  ? (given->toStringRef() == "same" ? dilation[i] * (kernel[i] - 1) : 0)
-                  : 2 * both[i];
+    both[i] = isSame ? dilation[i] * (kernel[i] - 1) : 2 * both[i];
   return both;
 }
 
@@ -72,22 +42,24 @@ std::vector<int64_t> paddingOf(const RowInfo &info, const std::vector<int64_t> &
 
 std::vector<std::vector<ir::Dim>> windowSizes(const Segment &segment, const RowInfo &info,
                                               const std::vector<ir::Dim> &input) {
-  const std::vector<int64_t> kernel = kernelOf(segment, info);
+  const RowArguments in(segment, info);
+  const std::vector<int64_t> kernel = kernelOf(info.facts->base, in);
   if (kernel.empty() || input.size() <= kernel.size())
     return {};
-  const std::vector<int64_t> ones(kernel.size(), 1);
-  const bool isPool = argument(info, "kernel_size") != nullptr;
-  const std::vector<int64_t> dilation = integers(info, "dilation", ones),
-                             stride = integers(info, "stride", isPool ? kernel : ones),
-                             padding = paddingOf(info, kernel, dilation);
+  const size_t spatial = kernel.size();
+  const std::vector<int64_t> ones(spatial, 1);
+  const bool isPool = !in.value("kernel_size").isNone();
+  const std::vector<int64_t> dilation = orElse(in.integers("dilation", spatial), ones),
+                             stride = orElse(in.integers("stride", spatial), isPool ? kernel : ones),
+                             padding = paddingOf(in, kernel, dilation);
   std::vector<std::vector<ir::Dim>> sizes;
-  for (size_t i = 0; i < kernel.size(); ++i) {
+  for (size_t i = 0; i < spatial; ++i) {
     if (stride[i] <= 0)
       return {};
     const ir::Dim room =
-        input[input.size() - kernel.size() + i] + ir::Dim(padding[i] - dilation[i] * (kernel[i] - 1) - 1);
+        input[input.size() - spatial + i] + ir::Dim(padding[i] - dilation[i] * (kernel[i] - 1) - 1);
     sizes.push_back({ir::Dim::floorDiv(room, ir::Dim(stride[i])) + ir::Dim(1)});
-    if (isFlag(info, "ceil_mode"))
+    if (in.flag("ceil_mode"))
       sizes.back().push_back(ir::Dim::floorDiv(room + ir::Dim(stride[i] - 1), ir::Dim(stride[i])) +
                              ir::Dim(1));
   }

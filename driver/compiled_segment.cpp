@@ -170,48 +170,63 @@ CompiledSegment::CompiledSegment(const Segment &segment, const std::vector<const
   if (std::string reason = reasonForAutograd(segment, wanted); !reason.empty())
     userError(reason);
   liveIns_ = segment.liveIns;
-  auto [graph, sizes] =
-      capture::sizedGraphOf(segment, others, fmt::format("segment{}", segment.number), &wanted);
-  sizes_ = std::move(sizes);
-  graph.guards.clear();
   passes::ManagerOptions options;
   options.catalog = &runtime::dispatcherCatalog();
   options.pieces = &lowering.pieces();
   options.verifyEach = false;
-  casts_ = SegmentCasts(graph, segment, lowering.pieces());
-  passes::runPipeline(graph, passes::parsePipeline("functionalize,dce"), options);
-  if (drawsRandomNumbers(graph))
-    drawsOn_ = {segment.device};
-  for (size_t i = 0; i < liveIns_.size(); ++i)
-    if (segment.writesLiveIns)
-      if (uint32_t times = timesWritten(segment, liveIns_[i]); times > 0 || isWrittenBack(graph, i))
-        written_.push_back({i, times});
-  const bool mayRunAgain = !segment.writesLiveIns;
-  if (mayRunAgain)
-    surface_ = std::make_shared<const ir::Graph>(graph.clone());
-  const ir::Graph functional = graph.clone();
+  const ir::Graph functional = functionalOf(segment, others, wanted, options);
+  noteEffects(segment, functional);
   std::vector<passes::PassReport> reports;
-  graph = lowered(functional, autocast.expected, options, &reports);
+  const ir::Graph joint = lowered(functional, autocast.expected, options, &reports);
   noteOpaque(reports);
-  if (!mayRunAgain && !asksAutograd(graph))
+  if (!surface_ && !asksAutograd(joint))
     for (const ThreadWord other : otherAutocasts(segment, autocast.expected))
-      if (ir::difference(graph, lowered(functional, other, options)).empty())
+      if (ir::difference(joint, lowered(functional, other, options)).empty())
         autocasts_.push_back(other);
-  // Until kernels fuse what runs again into the backward, running again costs more than keeping.
-  parts_ = passes::partition(graph, options.catalog, {.recompute = false});
-  forward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(parts_.forward));
-  backward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(parts_.backward));
+  makePlans(joint);
   for (size_t i = 0; i < wanted.size(); ++i)
     outputs_.push_back(
         {wanted[i], parts_.outputs.at(i), versions.contains(wanted[i]) ? versions.at(wanted[i]) : 0});
-  if (!mayRunAgain && std::ranges::count_if(outputs_, &Output::isDifferentiable) > 1)
+  if (!surface_ && std::ranges::count_if(outputs_, &Output::isDifferentiable) > 1)
     userError(
         "several results with gradients leave it, and it writes memory from outside: with a cotangent for "
         "some of them it would have to run again");
-  mapInputs(graph);
+  mapInputs(joint);
 }
 
-/// Forward and backward in one graph, for backwards under that autocast.
+/// The captured graph with its kept casts as inputs, in the functional form.
+ir::Graph CompiledSegment::functionalOf(const Segment &segment, const std::vector<const Segment *> &others,
+                                        const std::vector<ValueId> &wanted,
+                                        const passes::ManagerOptions &options) {
+  auto [graph, sizes] =
+      capture::sizedGraphOf(segment, others, fmt::format("segment{}", segment.number), &wanted);
+  sizes_ = std::move(sizes);
+  graph.guards.clear();
+  casts_ = SegmentCasts(graph, segment, *options.pieces);
+  passes::runPipeline(graph, passes::parsePipeline("functionalize,dce"), options);
+  return std::move(graph);
+}
+
+/// What it draws and writes; without writes to memory from outside it may run again.
+void CompiledSegment::noteEffects(const Segment &segment, const ir::Graph &functional) {
+  if (drawsRandomNumbers(functional))
+    drawsOn_ = {segment.device};
+  if (!segment.writesLiveIns) {
+    surface_ = std::make_shared<const ir::Graph>(functional.clone());
+    return;
+  }
+  for (size_t i = 0; i < liveIns_.size(); ++i)
+    if (uint32_t times = timesWritten(segment, liveIns_[i]); times > 0 || isWrittenBack(functional, i))
+      written_.push_back({i, times});
+}
+
+/// Until kernels fuse what runs again into the backward, running again costs more than keeping.
+void CompiledSegment::makePlans(const ir::Graph &joint) {
+  parts_ = passes::partition(joint, &runtime::dispatcherCatalog(), {.recompute = false});
+  forward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(parts_.forward));
+  backward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(parts_.backward));
+}
+
 /// lower counts them as "opaque: NAME: WHY", and "opaque backward: NAME: WHY".
 void CompiledSegment::noteOpaque(const std::vector<passes::PassReport> &reports) {
   constexpr std::string_view kWhole = "opaque: ", kBackward = "opaque backward: ";
@@ -223,6 +238,7 @@ void CompiledSegment::noteOpaque(const std::vector<passes::PassReport> &reports)
         opaque_["the backward of " + what.substr(kBackward.size())] += static_cast<uint64_t>(count);
 }
 
+/// Forward and backward in one graph, for backwards under that autocast.
 ir::Graph CompiledSegment::lowered(const ir::Graph &functional, ThreadWord autocast,
                                    const passes::ManagerOptions &options,
                                    std::vector<passes::PassReport> *reports) const {

@@ -10,6 +10,7 @@
 #include "passes/partition.h"
 #include "runtime/execute.h"
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -63,6 +64,10 @@ private:
   std::vector<at::Tensor> inputsOf(const capture::SegmentRun &run) const;
   std::vector<at::Tensor> runForward(const capture::SegmentRun &run,
                                      const std::vector<ir::SymValue> &syms) const;
+  ir::Graph functionalOf(const capture::Segment &segment, const std::vector<const capture::Segment *> &others,
+                         const std::vector<capture::ValueId> &wanted, const passes::ManagerOptions &options);
+  void noteEffects(const capture::Segment &segment, const ir::Graph &functional);
+  void makePlans(const ir::Graph &joint);
   void mapInputs(const ir::Graph &joint);
   std::shared_ptr<SegmentNodeBackward> makeNode(const capture::SegmentRun &run,
                                                 const std::vector<ir::SymValue> &syms) const;

@@ -1,6 +1,5 @@
 // A file is written beside its place and renamed, so a reader sees the old one or the new one. Its name comes
-// from the unit and the switches alone: a new build overwrites what an old one left, and the folder stays
-// small.
+// from the unit and the switches alone: a new build overwrites what an old one left.
 #include "driver/piece_folder.h"
 
 #include "ir/hash.h"
@@ -10,12 +9,16 @@
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <fstream>
 #include <sstream>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 namespace graphopt::driver {
 namespace fs = std::filesystem;
@@ -61,8 +64,33 @@ fs::path pieceFolder() {
   return home && *home ? fs::path(home) / ".cache" / "graphopt" / "pieces" : fs::path();
 }
 
-PieceFolder::PieceFolder(fs::path folder, std::string switches)
-    : folder_(std::move(folder)), switches_(std::move(switches)), machine_(machineText()) {}
+PieceFolder::PieceFolder(fs::path folder, std::string switches, uintmax_t most)
+    : folder_(std::move(folder)), switches_(std::move(switches)), machine_(machineText()), most_(most) {}
+
+/// What processes that died left half written ages like the rest. Files that others remove meanwhile are
+/// gone.
+void PieceFolder::shrink() {
+  struct File {
+    fs::file_time_type written;
+    uintmax_t bytes;
+    fs::path path;
+  };
+  std::vector<File> files;
+  uintmax_t bytes = 0;
+  std::error_code error;
+  for (auto entry = fs::directory_iterator(folder_, error); entry != fs::directory_iterator();
+       entry.increment(error)) {
+    if (!entry->is_regular_file(error))
+      continue;
+    files.push_back({entry->last_write_time(error), entry->file_size(error), entry->path()});
+    bytes += files.back().bytes;
+  }
+  std::ranges::sort(files, {}, &File::written);
+  for (auto file = files.begin(); file != files.end() && bytes > most_; ++file) {
+    fs::remove(file->path, error);
+    bytes -= file->bytes;
+  }
+}
 
 fs::path PieceFolder::fileOf(const std::string &unit) const {
   return folder_ / fmt::format("{:016x}.gir", hashOf(switches_ + unit));
@@ -91,7 +119,10 @@ void PieceFolder::write(const std::string &unit, const std::string &pieces) {
     return;
   std::error_code error; // a full disk or a folder of somebody else's: the next process probes again
   fs::create_directories(folder_, error);
-  const fs::path place = fileOf(unit), beside = fmt::format("{}.{}", place.string(), getpid());
+  if (!std::exchange(isShrunk_, true))
+    shrink();
+  static std::atomic<unsigned> writes{0}; // threads have the process's number in common
+  const fs::path place = fileOf(unit), beside = fmt::format("{}.{}.{}", place.string(), getpid(), ++writes);
   const std::string contents = unit + pieces;
   {
     std::ofstream file(beside, std::ios::binary);

@@ -2,6 +2,7 @@
 #pragma once
 #include "passes/piece_book.h"
 
+#include <cstdint>
 #include <filesystem>
 
 namespace graphopt::driver {
@@ -16,16 +17,21 @@ std::filesystem::path pieceFolder();
 class PieceFolder final : public passes::PieceStore {
 public:
   /// `switches` is the part of the key that no unit says (capture::switchesText()). An empty folder keeps
-  /// nothing.
-  PieceFolder(std::filesystem::path folder, std::string switches);
+  /// nothing. Before its first write, files beyond `most` bytes in all go, those first that were written
+  /// longest ago.
+  PieceFolder(std::filesystem::path folder, std::string switches, uintmax_t most = kMostBytes);
   std::optional<std::string> read(const std::string &unit) override;
   void write(const std::string &unit, const std::string &pieces) override;
 
 private:
+  static constexpr uintmax_t kMostBytes = 256u << 20;
+  void shrink();
   std::filesystem::path fileOf(const std::string &unit) const;
   std::string head(const std::string &contents) const;
   std::filesystem::path folder_;
   std::string switches_, machine_;
+  uintmax_t most_;
+  bool isShrunk_ = false;
 };
 
 } // namespace graphopt::driver

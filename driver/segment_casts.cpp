@@ -46,15 +46,9 @@ private:
   static bool isKept(const capture::CastWeight &weight) { return weight.isKept; }
 
   void visit(size_t row, SegmentCasts &found) {
-    std::vector<ir::Value *> operands;
-    ops_[row]->forEachValue([&](const ir::Operand &operand) {
-      const ir::Type &type = operand.value->type;
-      if (ids_.contains(operand.value) && type.grad && type.dtype == ir::DType::Float &&
-          std::ranges::find(operands, operand.value) == operands.end())
-        operands.push_back(operand.value);
-    });
-    for (ir::Value *operand : operands)
-      look(row, operand, found);
+    for (ir::Value *operand : passes::possibleWeights(*ops_[row]))
+      if (ids_.contains(operand))
+        look(row, operand, found);
   }
 
   void look(size_t row, ir::Value *operand, SegmentCasts &found) {

@@ -35,14 +35,7 @@ public:
 
 private:
   void visit(ir::Op *op) {
-    std::vector<ir::Value *> weights;
-    op->forEachValue([&](const ir::Operand &operand) {
-      const ir::Type &type = operand.value->type;
-      if (operand.value->isDeclared() && type.grad && type.isTensor() && type.dtype == ir::DType::Float &&
-          std::ranges::find(weights, operand.value) == weights.end())
-        weights.push_back(operand.value);
-    });
-    for (ir::Value *weight : weights)
+    for (ir::Value *weight : possibleWeights(*op))
       replace(op, weight);
   }
 

@@ -136,6 +136,17 @@ std::optional<ir::DType> keptDType(const ir::Graph &graph, const ir::Op &op) {
   return ir::parseDType(amp->text());
 }
 
+std::vector<ir::Value *> possibleWeights(const ir::Op &op) {
+  std::vector<ir::Value *> weights;
+  op.forEachValue([&](const ir::Operand &operand) {
+    const ir::Type &type = operand.value->type;
+    if (operand.value->isDeclared() && type.grad && type.isTensor() && type.dtype == ir::DType::Float &&
+        std::ranges::find(weights, operand.value) == weights.end())
+      weights.push_back(operand.value);
+  });
+  return weights;
+}
+
 CastUse castUseOf(const ir::Graph &graph, const ir::Op &op, const ir::Value *weight,
                   const NeedsGrad &needsGrad, ir::PieceSource &pieces) {
   const ir::DType dtype = *keptDType(graph, op);

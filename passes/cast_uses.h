@@ -12,6 +12,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace graphopt::passes {
 
@@ -29,6 +30,9 @@ struct CastUse {
 
 /// The low dtype that the operator runs under; nothing without autocast, or when autocast keeps no casts.
 std::optional<ir::DType> keptDType(const ir::Graph &graph, const ir::Op &op);
+
+/// The operands that autocast could keep casts of, each once: declared, in f32, requiring gradients.
+std::vector<ir::Value *> possibleWeights(const ir::Op &op);
 
 /// `weight` is an operand of `op`, in f32; the operator runs under a dtype of keptDType().
 CastUse castUseOf(const ir::Graph &graph, const ir::Op &op, const ir::Value *weight,

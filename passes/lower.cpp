@@ -27,8 +27,9 @@ bool isOn(const PassContext &context, const std::string &option) {
 
 class Lowering {
 public:
-  Lowering(ir::Graph &graph, PassContext &context)
-      : graph_(graph), context_(context), splicer_(graph), isJoint_(isOn(context, "joint")) {}
+  Lowering(ir::Graph &graph, PassContext &context, ir::PieceSource &pieces)
+      : graph_(graph), context_(context), pieces_(pieces), splicer_(graph), isJoint_(isOn(context, "joint")) {
+  }
 
   void run() {
     for (ir::Op *op : graph_.body().ops())
@@ -36,7 +37,7 @@ public:
     graph_.stage = ir::Stage::Lowered;
     dropWrongMarks();
     if (isJoint_)
-      appendBackward(graph_, operators_, needsGrad_, context_, splicer_);
+      appendBackward(graph_, operators_, needsGrad_, context_, pieces_, splicer_);
   }
 
 private:
@@ -46,7 +47,7 @@ private:
     if (op->kind != ir::Op::Kind::Call && op->kind != ir::Op::Kind::Update)
       return; // host reads, write-backs and the return stay
     Unit unit = unitOf(graph_, *op, needsGrad_);
-    const ir::ForwardPiece &piece = context_.pieces->forward(unit.graph);
+    const ir::ForwardPiece &piece = pieces_.forward(unit.graph);
     if (piece.opaque.empty())
       replace(op, std::move(unit), piece);
     else
@@ -170,6 +171,7 @@ private:
 
   ir::Graph &graph_;
   PassContext &context_;
+  ir::PieceSource &pieces_;
   Splicer splicer_;
   const bool isJoint_;
   NeedsGrad needsGrad_;
@@ -181,12 +183,8 @@ private:
 Changed lower(ir::Graph &graph, PassContext &context) {
   if (!context.pieces)
     userError("lower needs somebody who runs operators: text alone does not say what they are made of");
-  ir::PieceSource *fixed = context.pieces;
-  SizedPieces sized(*fixed);
-  if (!graph.syms.empty())
-    context.pieces = &sized;
-  Lowering(graph, context).run();
-  context.pieces = fixed;
+  SizedPieces sized(*context.pieces);
+  Lowering(graph, context, sized).run();
   return Changed::Yes;
 }
 

@@ -18,8 +18,9 @@ namespace {
 
 class ReverseSweep {
 public:
-  ReverseSweep(ir::Graph &graph, const NeedsGrad &needsGrad, PassContext &context, Splicer &splicer)
-      : graph_(graph), needsGrad_(needsGrad), pieces_(*context.pieces), catalog_(context.catalog),
+  ReverseSweep(ir::Graph &graph, const NeedsGrad &needsGrad, PassContext &context, ir::PieceSource &pieces,
+               Splicer &splicer)
+      : graph_(graph), needsGrad_(needsGrad), pieces_(pieces), catalog_(context.catalog),
         statistics_(context.statistics), splicer_(splicer) {}
 
   void run(const std::vector<Spliced> &operators) {
@@ -282,8 +283,8 @@ private:
 } // namespace
 
 void appendBackward(ir::Graph &graph, const std::vector<Spliced> &operators, const NeedsGrad &needsGrad,
-                    PassContext &context, Splicer &splicer) {
-  ReverseSweep(graph, needsGrad, context, splicer).run(operators);
+                    PassContext &context, ir::PieceSource &pieces, Splicer &splicer) {
+  ReverseSweep(graph, needsGrad, context, pieces, splicer).run(operators);
 }
 
 } // namespace graphopt::passes

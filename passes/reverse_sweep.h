@@ -19,10 +19,9 @@ struct Spliced {
 
 /// Appends the backward: a cotangent for each returned value that requires gradients; after the outputs, the
 /// return gives the gradient of every declared value that requires one, in order of declaration (none where
-/// there is none). The header says of each output
-/// whether it has a cotangent: outputs=[true, false]. An operator whose backward cannot be taken
-/// apart gets a vjp.
+/// there is none). The header says of each output whether it has a cotangent: outputs=[true, false]. An
+/// operator whose backward cannot be taken apart gets a vjp.
 void appendBackward(ir::Graph &graph, const std::vector<Spliced> &operators, const NeedsGrad &needsGrad,
-                    PassContext &context, Splicer &splicer);
+                    PassContext &context, ir::PieceSource &pieces, Splicer &splicer);
 
 } // namespace graphopt::passes

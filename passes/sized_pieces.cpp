@@ -152,75 +152,82 @@ std::string merge(std::vector<ir::Graph> runs, SizeFit &fit, const std::vector<i
   return why;
 }
 
-/// The unit without the syms that it does not speak of.
-ir::Graph withOwnSyms(const ir::Graph &unit, const std::vector<ir::Dim> &dims) {
-  ir::Graph own = unit.clone();
-  std::erase_if(own.syms, [&](const ir::Sym &sym) {
-    return std::ranges::none_of(dims, [&](const ir::Dim &dim) { return usesSym(dim, sym.name); });
-  });
-  return own;
-}
+/// A unit at three sizes: what it speaks of, and where.
+struct Sized {
+  ir::Graph unit; ///< without the syms that nothing here uses
+  std::vector<ir::Dim> dims;
+  std::vector<Sample> samples;
 
-std::vector<ir::Dim> withSyms(std::vector<ir::Dim> dims, const std::vector<ir::Sym> &syms) {
-  for (const ir::Sym &sym : syms)
-    dims.push_back(ir::Dim::sym(sym.name));
-  return dims;
+  Sized(const ir::Graph &symbolic, const ir::GradientTypes &cotangents, const ir::GradientTypes &soFar)
+      : unit(symbolic.clone()), dims(dimsOf(symbolic)) {
+    addDims(cotangents, dims);
+    addDims(soFar, dims);
+    std::erase_if(unit.syms, [&](const ir::Sym &sym) {
+      return std::ranges::none_of(dims, [&](const ir::Dim &dim) { return usesSym(dim, sym.name); });
+    });
+    samples = samplesOf(unit.syms, dims);
+  }
+
+  /// `ask` gives the piece of one sample, `note` takes over what is beside its graph and may set `opaque`.
+  template <class Piece, class Ask, class Note> Piece piece(Ask &&ask, Note &&note) const {
+    Piece piece;
+    std::vector<ir::Graph> runs;
+    for (const Sample &sample : samples) {
+      const Piece &one = ask(passes::withSizes(unit, sample), sample);
+      piece.opaque = one.opaque;
+      note(piece, one, runs.empty());
+      if (!piece.opaque.empty())
+        return piece;
+      runs.push_back(one.graph.clone());
+    }
+    std::vector<ir::Dim> known = dims;
+    for (const ir::Sym &sym : unit.syms)
+      known.push_back(ir::Dim::sym(sym.name));
+    SizeFit fit(known, samples);
+    piece.opaque = merge(std::move(runs), fit, unit.syms, piece.graph);
+    return piece;
+  }
+};
+
+void noteResults(ir::ForwardPiece &piece, const ir::ForwardPiece &one, bool isFirst) {
+  const bool isOther = !isFirst && (one.results != piece.results || one.requiresGrad != piece.requiresGrad);
+  piece.results = one.results;
+  piece.requiresGrad = one.requiresGrad;
+  if (isOther && piece.opaque.empty())
+    piece.opaque = "its results differ at other sizes";
 }
 
 } // namespace
 
 const ir::ForwardPiece &SizedPieces::forward(const ir::Graph &symbolic) {
-  const std::vector<ir::Dim> dims = dimsOf(symbolic);
-  const ir::Graph unit = withOwnSyms(symbolic, dims);
-  if (unit.syms.empty())
-    return fixed_.forward(unit);
-  const auto [entry, isNew] = forwards_.try_emplace(ir::print(unit));
-  ir::ForwardPiece &piece = entry->second;
-  if (!isNew)
-    return piece;
-  const std::vector<Sample> samples = samplesOf(unit.syms, dims);
-  std::vector<ir::Graph> runs;
-  for (const Sample &sample : samples) {
-    const ir::ForwardPiece &one = fixed_.forward(passes::withSizes(unit, sample));
-    const bool isOther =
-        !runs.empty() && (one.results != piece.results || one.requiresGrad != piece.requiresGrad);
-    piece.results = one.results;
-    piece.requiresGrad = one.requiresGrad;
-    piece.opaque = isOther && one.opaque.empty() ? "its results differ at other sizes" : one.opaque;
-    if (!piece.opaque.empty())
-      return piece;
-    runs.push_back(one.graph.clone());
-  }
-  SizeFit fit(withSyms(dims, unit.syms), samples);
-  piece.opaque = merge(std::move(runs), fit, unit.syms, piece.graph);
-  return piece;
+  if (symbolic.syms.empty())
+    return fixed_.forward(symbolic);
+  const Sized sized(symbolic, {}, {});
+  if (sized.unit.syms.empty())
+    return fixed_.forward(sized.unit);
+  const auto [entry, isNew] = forwards_.try_emplace(ir::print(sized.unit));
+  if (isNew)
+    entry->second = sized.piece<ir::ForwardPiece>(
+        [&](const ir::Graph &unit, const Sample &) -> const auto & { return fixed_.forward(unit); },
+        noteResults);
+  return entry->second;
 }
 
 const ir::BackwardPiece &SizedPieces::backward(const ir::Graph &symbolic, const ir::GradientTypes &cotangents,
                                                const ir::GradientTypes &soFar) {
-  std::vector<ir::Dim> dims = dimsOf(symbolic);
-  addDims(cotangents, dims);
-  addDims(soFar, dims);
-  const ir::Graph unit = withOwnSyms(symbolic, dims);
-  if (unit.syms.empty())
-    return fixed_.backward(unit, cotangents, soFar);
-  const auto [entry, isNew] = backwards_.try_emplace(ir::print(unit) + givenText(cotangents, soFar));
-  ir::BackwardPiece &piece = entry->second;
-  if (!isNew)
-    return piece;
-  const std::vector<Sample> samples = samplesOf(unit.syms, dims);
-  std::vector<ir::Graph> runs;
-  for (const Sample &sample : samples) {
-    const ir::BackwardPiece &one = fixed_.backward(passes::withSizes(unit, sample),
-                                                   withSizes(cotangents, sample), withSizes(soFar, sample));
-    piece.opaque = one.opaque;
-    if (!piece.opaque.empty())
-      return piece;
-    runs.push_back(one.graph.clone());
-  }
-  SizeFit fit(withSyms(dims, unit.syms), samples);
-  piece.opaque = merge(std::move(runs), fit, unit.syms, piece.graph);
-  return piece;
+  if (symbolic.syms.empty())
+    return fixed_.backward(symbolic, cotangents, soFar);
+  const Sized sized(symbolic, cotangents, soFar);
+  if (sized.unit.syms.empty())
+    return fixed_.backward(sized.unit, cotangents, soFar);
+  const auto [entry, isNew] = backwards_.try_emplace(ir::print(sized.unit) + givenText(cotangents, soFar));
+  if (isNew)
+    entry->second = sized.piece<ir::BackwardPiece>(
+        [&](const ir::Graph &unit, const Sample &sample) -> const auto & {
+          return fixed_.backward(unit, withSizes(cotangents, sample), withSizes(soFar, sample));
+        },
+        [](auto &, const auto &, bool) {});
+  return entry->second;
 }
 
 } // namespace graphopt::passes

@@ -1,5 +1,5 @@
-// Graph to plan in two sweeps: forwards, ops become steps over slots; backwards, each slot is released at its
-// last use.
+// Graph to plan: operators become steps over slots. When each slot is released is found afterwards
+// (plan_releases.h).
 #include "runtime/execute.h"
 
 #include "graphopt/error.h"
@@ -7,12 +7,12 @@
 #include "runtime/ambient.h"
 #include "runtime/call.h"
 #include "runtime/plan_io.h"
+#include "runtime/plan_releases.h"
 #include "runtime/plan_scalar.h"
 #include "runtime/returned_views.h"
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <set>
 #include <unordered_map>
 
 namespace graphopt::runtime {
@@ -53,7 +53,7 @@ public:
     for (Value::Kind kind : {Value::Kind::Const, Value::Kind::HostVal})
       declareConstants(kind);
     addBlock(graph_.body());
-    findReleases();
+    addReleases(plan_);
     validate(plan_);
     return std::move(plan_);
   }
@@ -391,54 +391,6 @@ private:
       current = step.op->result(step.result);
     }
     return slot;
-  }
-
-  // ---- lifetimes
-
-  /// Inputs and constants are held by others and are not released.
-  void findReleases() {
-    std::set<int> seen(plan_.outputs.begin(), plan_.outputs.end());
-    for (const PlanInput &input : plan_.inputs)
-      seen.insert(input.slot);
-    for (const PlanConstant &constant : plan_.constants)
-      seen.insert(constant.slot);
-    for (auto step = plan_.steps.rbegin(); step != plan_.steps.rend(); ++step)
-      std::visit([&](auto &one) { release(one, seen); }, *step);
-  }
-
-  static void release(WritebackStep &step, std::set<int> &seen) {
-    for (int slot : {step.target, step.source})
-      if (seen.insert(slot).second)
-        step.release.push_back(slot);
-  }
-
-  static void release(CallStep &step, std::set<int> &seen) {
-    dropUnused(step.results, seen);
-    for (const PlanArgument &argument : step.arguments)
-      releaseLast(argument.slots, step.release, seen);
-  }
-
-  static void release(LeavesStep &step, std::set<int> &seen) {
-    releaseLast(step.results, step.release, seen); // a leaf that nothing reads
-    releaseLast(step.sources, step.release, seen);
-  }
-
-  static void release(GradientsStep &step, std::set<int> &seen) {
-    dropUnused(step.results, seen);
-    for (const std::vector<int> *slots : {&step.outputs, &step.cotangents, &step.leaves})
-      releaseLast(*slots, step.release, seen);
-  }
-
-  static void dropUnused(std::vector<int> &results, const std::set<int> &seen) {
-    for (int &slot : results)
-      if (!seen.contains(slot))
-        slot = -1;
-  }
-
-  static void releaseLast(const std::vector<int> &slots, std::vector<int> &release, std::set<int> &seen) {
-    for (int slot : slots)
-      if (slot != -1 && seen.insert(slot).second)
-        release.push_back(slot);
   }
 
   const ir::Graph &graph_;

@@ -173,9 +173,11 @@ private:
         values_.erase(value);
     });
     std::vector<IValue> results;
-    for (size_t i = 0; i < gradients.size(); ++i)
-      results.emplace_back(isOnlyReturned(*op.result(i)) ? gradients[i]
-                                                         : laidOut(gradients[i], op.result(i)->type));
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      const bool isAsItComes = !gradients[i].defined() || isOnlyReturned(*op.result(i));
+      results.emplace_back(
+          isAsItComes ? gradients[i] : laidOut(gradients[i], op.result(i)->type, syms_, /*mayAlias=*/false));
+    }
     define(op, std::move(results));
   }
 

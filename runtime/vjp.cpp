@@ -55,14 +55,4 @@ at::Tensor laidOut(const at::Tensor &tensor, const std::vector<int64_t> &strides
   return at::empty_strided(tensor.sizes(), strides, tensor.options()).copy_(tensor);
 }
 
-at::Tensor laidOut(const at::Tensor &tensor, const ir::Type &type) {
-  std::vector<int64_t> strides;
-  for (const ir::Dim &stride : type.stridesOrContiguous()) {
-    if (!stride.isConstant())
-      return tensor;
-    strides.push_back(stride.value());
-  }
-  return laidOut(tensor, strides);
-}
-
 } // namespace graphopt::runtime

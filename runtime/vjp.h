@@ -1,7 +1,5 @@
 // Gradients by autograd itself, for operators that were not taken apart.
 #pragma once
-#include "ir/type.h"
-
 #include <ATen/core/Tensor.h>
 
 #include <vector>
@@ -19,7 +17,5 @@ std::vector<at::Tensor> gradientsOf(const std::vector<at::Tensor> &outputs,
 
 /// The same numbers with these strides, copied if they lie otherwise. Undefined stays undefined.
 at::Tensor laidOut(const at::Tensor &tensor, const std::vector<int64_t> &strides);
-/// The same with the layout that `type` says; as it is when that is not known in numbers.
-at::Tensor laidOut(const at::Tensor &tensor, const ir::Type &type);
 
 } // namespace graphopt::runtime

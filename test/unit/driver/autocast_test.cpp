@@ -1,113 +1,9 @@
 // Segments under autocast run as plans, and share casts of weights with everything else in the region:
 // results and gradients are eager's, bit for bit, whatever the region looks like.
-#include <graphopt/graphopt.h>
+#include "autocast_scene.h"
 
-#include <ATen/autocast_mode.h>
-#include <gtest/gtest.h>
-#include <torch/torch.h>
-
-#include <cstring>
-#include <functional>
-
+namespace graphopt::scene {
 namespace {
-
-using at::Tensor;
-using Tensors = std::vector<Tensor>;
-using Body = std::function<Tensor(const Tensor &)>;
-
-/// An autocast region, as a program writes it.
-class Region {
-public:
-  explicit Region(bool on = true, at::ScalarType dtype = at::kBFloat16) {
-    at::autocast::increment_nesting();
-    at::autocast::set_autocast_enabled(at::kCPU, on);
-    at::autocast::set_autocast_dtype(at::kCPU, dtype);
-  }
-  ~Region() {
-    at::autocast::set_autocast_enabled(at::kCPU, wasOn_);
-    at::autocast::set_autocast_dtype(at::kCPU, wasType_);
-    if (at::autocast::decrement_nesting() == 0)
-      at::autocast::clear_cache();
-  }
-  Region(const Region &) = delete;
-  Region &operator=(const Region &) = delete;
-
-private:
-  const bool wasOn_ = at::autocast::is_autocast_enabled(at::kCPU);
-  const at::ScalarType wasType_ = at::autocast::get_autocast_dtype(at::kCPU);
-};
-
-class NoCache {
-public:
-  NoCache() { at::autocast::set_autocast_cache_enabled(false); }
-  ~NoCache() { at::autocast::set_autocast_cache_enabled(true); }
-};
-
-bool sameBits(const Tensor &a, const Tensor &b) {
-  if (!a.defined() || !b.defined())
-    return a.defined() == b.defined();
-  if (a.sizes() != b.sizes() || a.dtype() != b.dtype() || a.requires_grad() != b.requires_grad())
-    return false;
-  const Tensor x = a.detach().contiguous(), y = b.detach().contiguous();
-  return x.nbytes() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
-}
-
-/// Weights, and what a run shows.
-struct Scene {
-  std::function<Body(Body)> compile;
-  Tensors seen;
-
-  static Tensor weight(at::IntArrayRef sizes) { return torch::randn(sizes).mul_(0.3).requires_grad_(); }
-  void see(const Tensor &tensor) { seen.push_back(tensor.defined() ? tensor.clone() : tensor); }
-  /// Gradients are seen and followed.
-  void step(const Tensors &weights) {
-    const at::NoGradGuard noGrad;
-    for (const Tensor &weight : weights) {
-      see(weight.grad());
-      if (weight.grad().defined())
-        weight.sub_(weight.grad(), 0.01);
-      weight.mutable_grad() = Tensor();
-    }
-  }
-};
-
-using Program = std::function<void(Scene &run)>;
-
-/// Runs the program in eager and compiled. Gives what the compiled callable says of itself.
-graphopt::Explanation expectAsEager(const Program &program) {
-  Scene eager{[](Body body) { return body; }, {}};
-  torch::manual_seed(5);
-  program(eager);
-  std::function<graphopt::Explanation()> explain;
-  Scene compiled{[&](Body body) {
-                   auto fast = graphopt::compile(std::move(body));
-                   explain = [fast] { return fast.explain(); };
-                   return Body([fast](const Tensor &x) { return fast(x); });
-                 },
-                 {}};
-  torch::manual_seed(5);
-  program(compiled);
-  const graphopt::Explanation explanation = explain();
-  EXPECT_EQ(eager.seen.size(), compiled.seen.size());
-  for (size_t i = 0; i < std::min(eager.seen.size(), compiled.seen.size()); ++i)
-    if (!sameBits(eager.seen[i], compiled.seen[i])) {
-      ADD_FAILURE() << "value " << i << " of " << eager.seen.size() << ": eager " << eager.seen[i]
-                    << "\ncompiled " << compiled.seen[i] << "\n"
-                    << explanation;
-      break; // what follows from it differs too
-    }
-  return explanation;
-}
-
-void expectCompiledAsEager(const Program &program) {
-  const graphopt::Explanation explanation = expectAsEager(program);
-  EXPECT_GT(explanation.compiledRuns, 0u) << explanation;
-  EXPECT_TRUE(explanation.notCompiled.empty()) << explanation;
-}
-
-constexpr int kSteps = 8;
-
-Tensor input(at::IntArrayRef sizes = {4, 6}) { return torch::randn(sizes); }
 
 TEST(Autocast, aWeightUsedTwice) {
   expectCompiledAsEager([](Scene &run) {
@@ -422,96 +318,6 @@ TEST(Autocast, whatIsNoWeight) {
   });
 }
 
-TEST(Autocast, gradientsOfGradients) {
-  expectCompiledAsEager([](Scene &run) {
-    const Tensor w = Scene::weight({6, 6});
-    const Body f = run.compile([=](const Tensor &x) { return at::linear(x, w).tanh().pow(2).sum(); });
-    for (int i = 0; i < kSteps; ++i) {
-      Tensor y;
-      {
-        const Region region;
-        y = f(input());
-      }
-      const Tensor g = torch::autograd::grad({y}, {w}, {}, true, /*create_graph=*/true)[0];
-      run.see(g);
-      g.pow(2).sum().backward();
-      run.step({w});
-    }
-  });
-}
-
-TEST(Autocast, gradientsThatAccumulateOverRegions) {
-  expectCompiledAsEager([](Scene &run) {
-    const Tensor w = Scene::weight({6, 6}), b = Scene::weight({6});
-    const Body f = run.compile([=](const Tensor &x) { return at::gelu(at::addmm(b, x, w)).mean(); });
-    for (int i = 0; i < kSteps; ++i) {
-      for (int j = 0; j < 3; ++j) {
-        const Region region;
-        f(input()).backward();
-      }
-      run.step({w, b});
-    }
-  });
-}
-
-/// Autograd's nodes run under the autocast of whoever calls backward(), and attention with dropout computes
-/// in f32 inside: under autocast its backward is another one.
-TEST(Autocast, backwardInsideAndOutsideOfTheRegion) {
-  for (const int every : {1, 2, 3}) // inside: always, now and then
-    expectCompiledAsEager([=](Scene &run) {
-      const Tensor w = Scene::weight({6, 6});
-      const Body f = run.compile([=](const Tensor &x) {
-        const Tensor q = at::linear(x, w).unsqueeze(0).unsqueeze(0);
-        return at::scaled_dot_product_attention(q, q, q, {}, 0.2).squeeze().pow(2).sum();
-      });
-      for (int i = 0; i < 2 * kSteps; ++i) {
-        torch::manual_seed(i);
-        Tensor loss;
-        {
-          const Region region;
-          loss = f(input());
-          if (i % every == 0)
-            loss.backward();
-        }
-        if (i % every != 0)
-          loss.backward();
-        run.step({w});
-      }
-    });
-}
-
-/// The same of a segment that cannot run again: the plan has to be the right one.
-TEST(Autocast, backwardInsideOfTheRegionOfASegmentThatWrites) {
-  expectCompiledAsEager([](Scene &run) {
-    torch::nn::BatchNorm1d norm(6);
-    const Tensor w = Scene::weight({6, 6});
-    const Body f = run.compile([=](const Tensor &x) mutable {
-      const Tensor q = norm(at::linear(x, w)).unsqueeze(0).unsqueeze(0);
-      return at::scaled_dot_product_attention(q, q, q, {}, 0.2).squeeze().pow(2).sum();
-    });
-    for (int i = 0; i < kSteps; ++i) {
-      torch::manual_seed(i);
-      const Region region;
-      f(input()).backward();
-      run.step({w});
-    }
-  });
-}
-
-/// Autocast for the backward alone casts its products.
-TEST(Autocast, backwardAloneInARegion) {
-  expectCompiledAsEager([](Scene &run) {
-    const Tensor w = Scene::weight({6, 6});
-    const Body f = run.compile([=](const Tensor &x) { return at::mm(at::mm(x, w).relu(), w).sum(); });
-    for (int i = 0; i < 2 * kSteps; ++i) {
-      const Tensor loss = f(input());
-      const Region region(i % 3 != 0);
-      loss.backward();
-      run.step({w});
-    }
-  });
-}
-
 TEST(Autocast, anOperatorThatCannotBeTakenApart) {
   for (const bool inside : {false, true})
     expectAsEager([=](Scene &run) {
@@ -580,3 +386,4 @@ TEST(Autocast, halfAndBFloat16) {
 }
 
 } // namespace
+} // namespace graphopt::scene

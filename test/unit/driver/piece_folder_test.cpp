@@ -9,6 +9,7 @@
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -79,7 +80,7 @@ TEST_F(PieceFolder, FilesThatAreCutChangedOrOthersAreProbedAgain) {
     std::string changed = text;
     changed[changed.rfind("%t")] = '#';
     std::string wrong = text;
-    wrong.replace(wrong.rfind('8'), 1, "9");
+    wrong.replace(wrong.rfind("f32"), 3, "f64");
     for (const std::string &bad :
          {std::string(), text.substr(0, text.size() / 2), changed, wrong,
           std::string("// graphopt pieces 0 0\n") + text.substr(text.find('\n') + 1)}) {
@@ -100,6 +101,22 @@ TEST_F(PieceFolder, PiecesHoldForTheSwitchesTheyWereFoundUnder) {
   EXPECT_EQ(lower(folder_).probes, first.probes);
   at::globalContext().setUserEnabledMkldnn(before);
   EXPECT_EQ(lower(folder_).probes, 0u);
+}
+
+TEST_F(PieceFolder, FilesWrittenLongestAgoGoBeyondASize) {
+  const std::string pieces(1000, ' ');
+  driver::PieceFolder first(folder_, "");
+  for (const char *unit : {"a", "b", "c"}) {
+    first.write(unit, pieces);
+    for (const fs::path &file : filesIn(folder_)) // a day older than what comes
+      fs::last_write_time(file, fs::last_write_time(file) - std::chrono::hours(24));
+  }
+  driver::PieceFolder second(folder_, "", 2500);
+  second.write("d", pieces);
+  second.write("e", pieces); // what one process needs stays while it runs
+  EXPECT_FALSE(second.read("a"));
+  for (const char *unit : {"b", "c", "d", "e"})
+    EXPECT_EQ(second.read(unit), pieces) << unit;
 }
 
 TEST_F(PieceFolder, AFolderThatCannotBeWrittenIsNoError) {

@@ -123,6 +123,8 @@ TEST(Plan, bringsSizesToEachRun) {
     const std::vector<Tensor> got = executor.run({x}, {{"T", t}, {"B", b}});
     EXPECT_TRUE(at::equal(got[0], d)) << got[0];
     EXPECT_TRUE(at::equal(got[1], leaf.grad().view(-1))) << got[1];
+    const std::vector<Tensor> interpreted = interpret(ir::parseGraph(kSymbolic), {{"x", x}});
+    EXPECT_TRUE(at::equal(got[0], interpreted[0]) && at::equal(got[1], interpreted[1]));
   }
   try {
     executor.run({at::rand({2, 2})}, {{"B", 2}});
@@ -398,6 +400,12 @@ TEST(PlanText, foreignTextsAreRefused) {
             std::string::npos);
   EXPECT_NE(readFailure(replaced(good, "\"dtype\": \"i64\"", "\"dtype\": \"i65\"")).find("i65"),
             std::string::npos);
+  const std::string sized = toJson(planOf(kSymbolic));
+  for (const char *size : {"B*T*N", "B*", "B T", "1 / B", ""})
+    EXPECT_NE(readFailure(replaced(sized, "\"d\": \"B*T\"", std::string("\"d\": \"") + size + "\""))
+                  .find("no size"),
+              std::string::npos)
+        << size;
 }
 
 TEST(PlanText, noPrefixOrByteFlipCrashes) {
