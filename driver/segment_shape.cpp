@@ -107,8 +107,10 @@ std::string reasonForAutograd(const Segment &segment, const std::vector<ValueId>
   if (std::ranges::any_of(wanted,
                           [&](ValueId id) { return segment.values[segment.values[id].family].isLiveIn; }))
     return "a view of memory from outside leaves it";
-  if (std::ranges::any_of(wanted, [&](ValueId id) { return written.contains(segment.values[id].family); }))
-    return "a result that was written leaves it, and shows how often";
+  if (std::ranges::any_of(wanted, [&](ValueId id) {
+        return segment.values[id].family != id && written.contains(segment.values[id].family);
+      }))
+    return "a view of memory that was written leaves it";
   if (sharesMemory(segment, wanted))
     return "two tensors that share memory leave it";
   if (hasInnerResult(segment, wanted))

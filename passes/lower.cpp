@@ -37,7 +37,7 @@ public:
     graph_.stage = ir::Stage::Lowered;
     dropWrongMarks();
     if (isJoint_)
-      appendBackward(graph_, operators_, needsGrad_, context_, pieces_, splicer_);
+      appendBackward(graph_, forward_, context_, pieces_, splicer_);
   }
 
 private:
@@ -46,12 +46,36 @@ private:
       userError(fmt::format("after border #{} the graph does not hold what the program did", op->number));
     if (op->kind != ir::Op::Kind::Call && op->kind != ir::Op::Kind::Update)
       return; // host reads, write-backs and the return stay
-    Unit unit = unitOf(graph_, *op, needsGrad_);
+    if (op->kind == ir::Op::Kind::Update)
+      noteWritten(*op);
+    Unit unit = unitOf(graph_, *op, forward_.needsGrad);
     const ir::ForwardPiece &piece = pieces_.forward(unit.graph);
     if (piece.opaque.empty())
       replace(op, std::move(unit), piece);
     else
       keep(op, std::move(unit), piece);
+  }
+
+  /// Writes that schemas tell of: others (running statistics) raise no version, so autograd does not mind.
+  void noteWritten(const ir::Op &update) {
+    std::unordered_map<const ir::Value *, const ir::Value *> copyOf; // also views of copies
+    for (const auto &inner : *update.body()) {
+      const auto source = [&](const ir::Operand &operand) { return copyOf[operand.value]; };
+      if (inner->name == "aten.clone")
+        copyOf[inner->result()] = inner->operands()[0].value;
+      inner->forEachValue([&](const ir::Operand &operand) {
+        if (operand.mark == ir::Mark::Alias && source(operand))
+          for (const ir::Value *view : inner->results())
+            copyOf[view] = source(operand);
+        if (operand.mark == ir::Mark::Write && source(operand) && saysThatItWrites(*inner))
+          forward_.overwritten[source(operand)] = forward_.operators.size();
+      });
+    }
+  }
+
+  bool saysThatItWrites(const ir::Op &op) const {
+    const ir::OpInfo *info = context_.catalog ? context_.catalog->find(op.name) : nullptr;
+    return !info || std::ranges::any_of(info->args, &ir::ArgInfo::written);
   }
 
   static std::string nameOf(const ir::Op &op) {
@@ -81,7 +105,7 @@ private:
     spliced.requiresGrad = piece.requiresGrad;
     spliced.unit = std::move(unit);
     takeOver(op, spliced);
-    operators_.push_back(std::move(spliced));
+    forward_.operators.push_back(std::move(spliced));
     ++context_.statistics["operators lowered"];
   }
 
@@ -100,7 +124,7 @@ private:
                                    spliced.unit.operands.end();
       if (!isOwn)
         continue;
-      needsGrad_[value] = needsGrad_[value] || spliced.requiresGrad[i];
+      forward_.needsGrad[value] = forward_.needsGrad[value] || spliced.requiresGrad[i];
       graph_.exchangeNames(old, value);
     }
     graph_.erase(op);
@@ -123,10 +147,10 @@ private:
       const bool isKnown = piece.requiresGrad.size() == op->results().size();
       kept.requiresGrad.push_back(isKnown ? piece.requiresGrad[i]
                                           : mayRequireGrad(unit.graph, op->result(i)->type));
-      needsGrad_[op->result(i)] = kept.requiresGrad.back();
+      forward_.needsGrad[op->result(i)] = kept.requiresGrad.back();
     }
     kept.unit = std::move(unit);
-    operators_.push_back(std::move(kept));
+    forward_.operators.push_back(std::move(kept));
   }
 
   /// Grad mode stays: some kernels ask for it, though nothing is recorded below autograd.
@@ -174,8 +198,7 @@ private:
   ir::PieceSource &pieces_;
   Splicer splicer_;
   const bool isJoint_;
-  NeedsGrad needsGrad_;
-  std::vector<Spliced> operators_;
+  LoweredForward forward_;
 };
 
 } // namespace

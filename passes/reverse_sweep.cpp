@@ -18,17 +18,17 @@ namespace {
 
 class ReverseSweep {
 public:
-  ReverseSweep(ir::Graph &graph, const NeedsGrad &needsGrad, PassContext &context, ir::PieceSource &pieces,
+  ReverseSweep(ir::Graph &graph, const LoweredForward &forward, PassContext &context, ir::PieceSource &pieces,
                Splicer &splicer)
-      : graph_(graph), needsGrad_(needsGrad), pieces_(pieces), catalog_(context.catalog),
-        statistics_(context.statistics), splicer_(splicer) {}
+      : graph_(graph), forward_(forward), needsGrad_(forward.needsGrad), pieces_(pieces),
+        catalog_(context.catalog), statistics_(context.statistics), splicer_(splicer), aliases_(graph) {}
 
-  void run(const std::vector<Spliced> &operators) {
+  void run() {
     return_ = graph_.returnOp();
     end_ = firstOfTheEnd();
     checkWritebacks();
     declareCotangents();
-    for (auto op = operators.rbegin(); op != operators.rend(); ++op)
+    for (auto op = forward_.operators.rbegin(); op != forward_.operators.rend(); ++op)
       visit(*op);
     returnGradients();
     graph_.settings.push_back({"outputs", ir::Attr::list(std::move(outputs_))});
@@ -78,8 +78,7 @@ private:
   ir::Value *newest(const ir::Operand &operand) {
     if (operand.mark != ir::Mark::Alias)
       return operand.value;
-    const ir::AliasInfo aliases(graph_);
-    const ir::Value *base = aliases.base(operand.value);
+    const ir::Value *base = aliases_.base(operand.value);
     for (const auto &op : graph_.body()) {
       if (op->kind != ir::Op::Kind::Writeback || op->operands()[0].value != base)
         continue;
@@ -163,10 +162,22 @@ private:
                                                  : cotangents_.at(op.unit.operands.at(number));
       if (!value)
         userError(fmt::format("the backward of '{}' reads a value that its forward does not keep", op.name));
+      if (input->name[0] == 'v')
+        checkAsItWas(op, value);
       map[input] = value;
     }
     splicer_.splice(piece, end_, backwardState(op.state), map);
     return map;
+  }
+
+  /// Autograd compares the version of what it saved.
+  void checkAsItWas(const Spliced &op, const ir::Value *value) const {
+    const auto write = forward_.overwritten.find(aliases_.base(value));
+    if (write == forward_.overwritten.end() || &forward_.operators[write->second] <= &op)
+      return;
+    userError(fmt::format("the backward of '{}' reads what '{}' writes in place afterwards, for which "
+                          "autograd raises an error",
+                          op.name, forward_.operators[write->second].name));
   }
 
   /// Autograd's engine runs with grad mode off.
@@ -187,6 +198,8 @@ private:
 
   /// Runs the operator again, under autograd, and asks for gradients.
   void appendVjp(const Spliced &op, const ir::GradientTypes &cotangents, const ir::GradientTypes &soFar) {
+    for (const ir::Value *operand : op.unit.operands)
+      checkAsItWas(op, operand);
     if (isRandom(op.unit.graph))
       userError(
           fmt::format("'{}' draws random numbers and cannot be taken apart: its backward would have to draw "
@@ -270,11 +283,13 @@ private:
   }
 
   ir::Graph &graph_;
+  const LoweredForward &forward_;
   const NeedsGrad &needsGrad_;
   ir::PieceSource &pieces_;
   const ir::OpCatalog *catalog_;
   std::map<std::string, int64_t> &statistics_;
   Splicer &splicer_;
+  const ir::AliasInfo aliases_;                                   // of the forward
   ir::Op *return_ = nullptr, *end_ = nullptr;                     // where the backward goes: before the end
   std::vector<ir::Attr> outputs_;                                 // one an output: whether it has a cotangent
   std::unordered_map<const ir::Value *, ir::Value *> cotangents_; // looked up only, never walked
@@ -282,9 +297,9 @@ private:
 
 } // namespace
 
-void appendBackward(ir::Graph &graph, const std::vector<Spliced> &operators, const NeedsGrad &needsGrad,
-                    PassContext &context, ir::PieceSource &pieces, Splicer &splicer) {
-  ReverseSweep(graph, needsGrad, context, pieces, splicer).run(operators);
+void appendBackward(ir::Graph &graph, const LoweredForward &forward, PassContext &context,
+                    ir::PieceSource &pieces, Splicer &splicer) {
+  ReverseSweep(graph, forward, context, pieces, splicer).run();
 }
 
 } // namespace graphopt::passes

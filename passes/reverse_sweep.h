@@ -17,11 +17,20 @@ struct Spliced {
   bool isOpaque = false; ///< it was not taken apart: `numbered` has its operands alone
 };
 
+/// What is known of a graph whose forward is lowered.
+struct LoweredForward {
+  std::vector<Spliced> operators;
+  NeedsGrad needsGrad;
+  /// Values that an operator writes in place, in the program as captured: by which of the operators.
+  std::unordered_map<const ir::Value *, size_t> overwritten;
+};
+
 /// Appends the backward: a cotangent for each returned value that requires gradients; after the outputs, the
 /// return gives the gradient of every declared value that requires one, in order of declaration (none where
 /// there is none). The header says of each output whether it has a cotangent: outputs=[true, false]. An
-/// operator whose backward cannot be taken apart gets a vjp.
-void appendBackward(ir::Graph &graph, const std::vector<Spliced> &operators, const NeedsGrad &needsGrad,
-                    PassContext &context, ir::PieceSource &pieces, Splicer &splicer);
+/// operator whose backward cannot be taken apart gets a vjp. Throws a user error where autograd would, at
+/// backward, since the program has written in place what an operator's backward reads.
+void appendBackward(ir::Graph &graph, const LoweredForward &forward, PassContext &context,
+                    ir::PieceSource &pieces, Splicer &splicer);
 
 } // namespace graphopt::passes

@@ -141,6 +141,47 @@ TRAP(Memory, WrittenAfterSavedForBackward) {
   });
 }
 
+TRAP(Memory, InnerValueWrittenAfterSavedForBackward) {
+  run.mayThrow();
+  auto f = run.compile([](Tensor x, Tensor w) {
+    Tensor y = x.exp();
+    y.select(0, 1).mul_(2);
+    w.add_(y.detach()); // after the sum below has saved what it was
+    return (y * 2).sum();
+  });
+  auto g = run.compile([](Tensor x, Tensor w) {
+    Tensor y = x * w;
+    w.add_(1);
+    return y.sum();
+  });
+  run.calls([&](int) {
+    Tensor x = run.in("x", run.randn({3}).set_requires_grad(run.gradients())), w = run.randn({3});
+    Tensor y = f(x, w), z = g(x, w);
+    run.see("y", y);
+    run.see("w", w);
+    run.backward(y); // exp needs its result
+    run.backward(z); // the product needs w as it was
+  });
+}
+
+TRAP(Memory, ResultWrittenInPlaceInside) {
+  auto f = run.compile([](Tensor x, Tensor w) {
+    Tensor y = x.matmul(w);
+    y.add_(1);
+    y.select(0, 0).mul_(2);
+    return y;
+  });
+  run.calls([&](int call) {
+    Tensor w = run.in("w", run.randn({4, 2}).set_requires_grad(run.gradients()));
+    Tensor y = f(run.in("x", run.randn({3, 4}).set_requires_grad(run.gradients())), w);
+    run.see("y", y);
+    if (call % 2)
+      y.mul_(3);
+    run.see("version", static_cast<int64_t>(y._version()));
+    run.backward(y.sum());
+  });
+}
+
 TRAP(Memory, ResultWrittenOutsideAfterSaved) {
   run.mayThrow();
   auto f = run.compile([](Tensor x) { return x.softmax(0); });
