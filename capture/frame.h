@@ -245,7 +245,8 @@ private:
   struct Operands;
   Operands look(const OperatorFacts &facts, const torch::jit::Stack &stack);
   bool isShared(const c10::TensorImpl &impl) const;
-  std::string whyNowForValues(const OperatorFacts &facts, const Operands &operands) const;
+  std::string whyNowForValues(const OperatorFacts &facts, const Operands &operands,
+                              const torch::jit::Stack &stack) const;
   std::string whyNow(const OperatorFacts &facts, c10::DispatchKeySet keys, const Operands &operands,
                      const torch::jit::Stack &stack) const;
   bool runNow(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,

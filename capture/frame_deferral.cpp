@@ -109,10 +109,12 @@ bool Frame::isShared(const c10::TensorImpl &impl) const {
 
 /// Reasons that are about values alone: an operator on values that are there already need not wait for
 /// others.
-std::string Frame::whyNowForValues(const OperatorFacts &facts, const Operands &operands) const {
+std::string Frame::whyNowForValues(const OperatorFacts &facts, const Operands &operands,
+                                   const torch::jit::Stack &stack) const {
   if (facts.readsData || (facts.hasPlainResult && !facts.isMetadata))
     return "the host reads a value";
-  bool masksIndex = operands.anyMask && facts.base.find("index") != std::string::npos;
+  const bool masksIndex = operands.anyMask && facts.base.find("index") != std::string::npos &&
+                          !fillsThroughMask(facts, stack.data() + stack.size() - facts.arguments.size());
   if (facts.sizesFromData || masksIndex)
     return "sizes follow from values";
   if (operands.anyHost && !facts.isWrite && !anyWritePending())
@@ -148,7 +150,7 @@ std::string Frame::whyNow(const OperatorFacts &facts, c10::DispatchKeySet keys, 
 bool Frame::runNow(const c10::OperatorHandle &op, const OperatorFacts &facts, c10::DispatchKeySet keys,
                    torch::jit::Stack *stack) {
   const Operands operands = look(facts, *stack);
-  std::string reason = whyNowForValues(facts, operands);
+  std::string reason = whyNowForValues(facts, operands, *stack);
   bool waits = reason.empty() || facts.isRandom;
   if (reason.empty())
     reason = whyNow(facts, keys, operands, *stack);

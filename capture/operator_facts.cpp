@@ -263,6 +263,24 @@ bool draws(const OperatorFacts &facts, const c10::IValue *arguments) {
   return true;
 }
 
+// canDispatchToMaskedFill in LibTorch's TensorAdvancedIndexingUtils.h.
+bool fillsThroughMask(const OperatorFacts &facts, const c10::IValue *arguments) {
+  static constexpr std::array<std::string_view, 4> kPuts = {"index_put", "index_put_", "_index_put_impl",
+                                                            "_index_put_impl_"};
+  if (!contains(kPuts, facts.base) || arguments[3].toBool()) // accumulates
+    return false;
+  const at::Tensor &self = arguments[0].toTensor(), &value = arguments[2].toTensor();
+  size_t masks = 0, others = 0;
+  for (const c10::IValue &item : arguments[1].toListRef()) {
+    const bool isGiven = item.isTensor() && item.toTensor().defined();
+    const bool isMask =
+        isGiven && item.toTensor().scalar_type() == at::kBool && item.toTensor().device() == self.device();
+    masks += isMask;
+    others += isGiven && !isMask;
+  }
+  return masks == 1 && others == 0 && value.numel() == 1 && value.device().is_cpu();
+}
+
 const OperatorFacts &factsOf(const c10::OperatorHandle &op) {
   // The operator's name lives as long as the operator, at one address. Facts are kept for ever: segments that
   // one thread recorded are matched by others.

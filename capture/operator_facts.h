@@ -50,6 +50,10 @@ struct OperatorFacts {
 /// where they are told not to, as dropout is outside of training.
 bool draws(const OperatorFacts &facts, const c10::IValue *arguments);
 
+/// Whether a call with these arguments puts one number that lies on the CPU through one mask: LibTorch then
+/// fills where the mask is set, and nothing follows from how much of it is.
+bool fillsThroughMask(const OperatorFacts &facts, const c10::IValue *arguments);
+
 /// The facts of an operator; the reference stays valid. Cached.
 const OperatorFacts &factsOf(const c10::OperatorHandle &op);
 

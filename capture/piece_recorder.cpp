@@ -168,7 +168,7 @@ void PieceRecorder::checkMayBeTaken(const OperatorFacts &facts, const torch::jit
         facts.base.find("index") != std::string::npos && facts.arguments[i].name == "indices";
     if (values[i].isGenerator())
       throw Opaque("it draws from a generator of its own");
-    if (isIndices && values[i].isList())
+    if (isIndices && values[i].isList() && !fillsThroughMask(facts, values))
       for (const c10::IValue &item : values[i].toListRef())
         if (item.isTensor() && isMask(item.toTensor()))
           throw Opaque(fmt::format("{} with a mask decides by the data", facts.name));

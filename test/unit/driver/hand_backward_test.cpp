@@ -1,5 +1,5 @@
-// Derivatives that LibTorch finds by asking the host about the data, and graphopt by rules without the
-// question: compiled gradients have eager's bits whatever the data, and nothing stays opaque.
+// Operators and derivatives for which LibTorch asks the host about the data though it need not: compiled
+// gradients have eager's bits whatever the data, and nothing stays opaque.
 #include <graphopt/graphopt.h>
 
 #include <gtest/gtest.h>
@@ -105,6 +105,7 @@ TEST_P(HandBackward, HasEagersBits) {
   const graphopt::Explanation explanation = fast.explain();
   EXPECT_GE(explanation.compiledRuns, inputs.size()) << explanation;
   EXPECT_TRUE(explanation.opaque.empty()) << explanation;
+  EXPECT_TRUE(explanation.borders.empty()) << explanation;
 }
 
 std::string nameOf(const testing::TestParamInfo<std::tuple<Case, Around>> &info) {
@@ -123,7 +124,7 @@ Tensor scan0(const Tensor &x) { return x.cumprod(0); }
 Tensor scan1(const Tensor &x) { return x.cumprod(1); }
 Tensor scanLast(const Tensor &x) { return x.cumprod(-1); }
 
-const std::vector<Case> kCases = {
+const std::vector<Case> kProducts = {
     {"prod", all},
     {"prod_0", along0},
     {"prod_1", along1},
@@ -163,7 +164,7 @@ const std::vector<Case> kCases = {
 };
 
 INSTANTIATE_TEST_SUITE_P(Products, HandBackward,
-                         testing::Combine(testing::ValuesIn(kCases),
+                         testing::Combine(testing::ValuesIn(kProducts),
                                           testing::Values(Around::Weighted, Around::Summed, Around::Twice)),
                          nameOf);
 
@@ -172,5 +173,37 @@ INSTANTIATE_TEST_SUITE_P(DimOfOne, HandBackward,
                          testing::Combine(testing::Values(Case{"prod_of_one_dim", along1, {3, 1}}),
                                           testing::Values(Around::Weighted, Around::Twice)),
                          nameOf);
+
+// ---- one number through one mask
+
+Tensor number(at::ScalarType dtype) { return torch::scalar_tensor(0.5, dtype); }
+
+Tensor putAll(const Tensor &x) { return x.index_put({x > 0.2}, number(x.scalar_type())); }
+Tensor putLeading(const Tensor &x) {
+  return x.index_put({x.select(-1, 0) > 0.2}, number(x.scalar_type()).reshape({1}));
+}
+Tensor putBehind(const Tensor &x) {
+  return x.index_put({torch::indexing::None, x[0].select(-1, 0) > 0.2}, number(x.scalar_type()));
+}
+Tensor putDouble(const Tensor &x) { return x.index_put({x > 0.2}, number(at::kDouble)); }
+Tensor putInPlace(const Tensor &x) {
+  Tensor y = x * 2;
+  y.index_put_({x > 0.2}, number(x.scalar_type()));
+  return y;
+}
+Tensor assigned(const Tensor &x) {
+  Tensor y = x * 2;
+  y.index_put_({x > 0.2}, 0.5);
+  return y;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Masks, HandBackward,
+    testing::Combine(testing::Values(Case{"put_all", putAll}, Case{"put_leading", putLeading},
+                                     Case{"put_behind", putBehind}, Case{"put_double", putDouble},
+                                     Case{"put_in_place", putInPlace}, Case{"assigned", assigned},
+                                     Case{"put_bf16", putAll, {3, 4, 5}, at::kBFloat16}),
+                     testing::Values(Around::Weighted, Around::Summed, Around::Twice)),
+    nameOf);
 
 } // namespace

@@ -104,6 +104,7 @@ INSTANTIATE_TEST_SUITE_P(
              true},
         Case{"median", [](const Tensor &x) { return x.median(); }, true},
         Case{"as_strided", [](const Tensor &x) { return x.as_strided({2, 6}, {3, 1}, 1); }},
+        Case{"values_through_a_mask", [](const Tensor &x) { return x.index_put({x > 0}, x.sum()); }},
         Case{"quantile", [](const Tensor &x) { return x.quantile(0.5, 1); }},
         Case{"opaque_then_opaque", [](const Tensor &x) { return x.t().cumprod(0).tanh().prod(1); }}),
     [](const testing::TestParamInfo<Case> &info) { return std::string(info.param.name); });
