@@ -66,6 +66,9 @@ void writeShadow(Out out, const Explanation &explanation) {
   if (explanation.compiledSegments || !explanation.notCompiled.empty())
     fmt::format_to(out, "with gradients: {} segments compiled, {} runs of them\n",
                    explanation.compiledSegments, explanation.compiledRuns);
+  if (explanation.backwardsAgain)
+    fmt::format_to(out, "backwards that ran segments again, since they came in another way: {}\n",
+                   explanation.backwardsAgain);
   for (const auto &[reason, count] : explanation.notCompiled)
     fmt::format_to(out, "through autograd's nodes: {} ({} times)\n", reason, count);
   for (const auto &[operatorAndReason, count] : explanation.opaque)

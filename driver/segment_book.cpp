@@ -24,17 +24,24 @@ SegmentPtr recordedOf(const SegmentRun &run) {
   return run.node->isDerived ? run.node->base.lock() : run.node;
 }
 
-/// Of the thread, when gradients come to the node it is put on.
-class NotesAutocast final : public torch::autograd::FunctionPreHook {
+/// Notes gradients as they come to the node that it is put on.
+class NotesBackward final : public torch::autograd::FunctionPreHook {
 public:
-  explicit NotesAutocast(std::shared_ptr<std::atomic<capture::ThreadWord>> seen) : seen_(std::move(seen)) {}
+  /// `result`: the number of the node's output `output`.
+  NotesBackward(std::shared_ptr<LastBackward> last, uint32_t result, const at::Tensor &tensor)
+      : last_(std::move(last)), result_(result), output_(tensor.output_nr()), strides_(tensor.strides().vec()) {}
   torch::autograd::variable_list operator()(const torch::autograd::variable_list &gradients) override {
-    *seen_ = capture::ThreadProbe::autocastOf(capture::ThreadProbe().now());
+    last_->noteAutocast(capture::ThreadProbe::autocastOf(capture::ThreadProbe().now()));
+    if (output_ < gradients.size())
+      last_->note(result_, formOf(gradients[output_], strides_));
     return gradients;
   }
 
 private:
-  std::shared_ptr<std::atomic<capture::ThreadWord>> seen_;
+  const std::shared_ptr<LastBackward> last_;
+  const uint32_t result_;
+  const size_t output_;
+  const std::vector<int64_t> strides_;
 };
 
 } // namespace
@@ -84,22 +91,29 @@ SegmentBook::Found SegmentBook::find(const SegmentRun &run, const SegmentPtr &re
   if (entry.node.lock() != recorded) {
     entry = {};
     entry.node = recorded;
-    entry.autocast = std::make_shared<std::atomic<capture::ThreadWord>>(0);
+    entry.last = std::make_shared<LastBackward>();
   }
   if (!entry.versions)
     return {};
-  const capture::ThreadWord autocast = *entry.autocast;
-  Plans &plans = entry.plans[autocast];
+  const BackwardKey key = keyOf(entry);
+  Plans &plans = entry.plans[key];
   if (run.node->isDerived)
-    return findSized(run, recorded, entry, autocast, plans);
+    return findSized(run, recorded, entry, key, plans);
   if (!plans.segment && plans.reason.empty())
-    plans.segment = compile(run, recorded, entry, autocast, {}, plans.reason);
+    plans.segment = compile(run, recorded, entry, key, {}, plans.reason);
   return {true, plans.segment, {}, plans.reason};
+}
+
+/// Where backwards keep coming in other ways, plans for the plainest have to do.
+BackwardKey SegmentBook::keyOf(const Entry &entry) {
+  constexpr size_t kMostKinds = 8;
+  BackwardKey key = entry.last->key();
+  return entry.plans.contains(key) || entry.plans.size() < kMostKinds ? key : BackwardKey{key.autocast, {}};
 }
 
 /// Each size that none of the plans holds for tells more about how sizes hang together; a few are enough.
 SegmentBook::Found SegmentBook::findSized(const SegmentRun &run, const SegmentPtr &recorded,
-                                          const Entry &entry, capture::ThreadWord autocast, Plans &plans) {
+                                          const Entry &entry, const BackwardKey &key, Plans &plans) {
   constexpr size_t kMostMembers = 3;
   const capture::Segment &now = run.node->segment;
   auto known = [&]() -> std::optional<Found> {
@@ -116,7 +130,7 @@ SegmentBook::Found SegmentBook::findSized(const SegmentRun &run, const SegmentPt
     std::vector<const capture::Segment *> others;
     for (const capture::Segment &member : plans.members)
       others.push_back(&member);
-    if (Compiled segment = compile(run, recorded, entry, autocast, others, plans.sizedReason))
+    if (Compiled segment = compile(run, recorded, entry, key, others, plans.sizedReason))
       plans.sized.insert(plans.sized.begin(), std::move(segment));
     if (std::optional<Found> found = known())
       return *found;
@@ -126,22 +140,26 @@ SegmentBook::Found SegmentBook::findSized(const SegmentRun &run, const SegmentPt
 }
 
 /// Runs the rows, and notes the versions that results are left with (operators made of others write inside),
-/// and which autocast a backward from them runs under.
+/// and how gradients come to them.
 void SegmentBook::observe(const SegmentRun &run, const SegmentPtr &recorded) {
   std::vector<std::pair<capture::ValueId, c10::VariableVersion>> seen;
-  const std::shared_ptr<std::atomic<capture::ThreadWord>> autocast = [&] {
+  std::vector<uint32_t> awaited;
+  const std::shared_ptr<LastBackward> last = [&] {
     std::lock_guard lock(mutex_);
-    return entries_[{recorded.get(), run.wanted}].autocast;
+    return entries_[{recorded.get(), run.wanted}].last;
   }();
   const std::function<at::Tensor(capture::ValueId, at::Tensor)> take = [&](capture::ValueId id,
                                                                            at::Tensor tensor) {
     if (!tensor.is_inference())
       seen.emplace_back(id, torch::autograd::impl::version_counter(tensor));
-    if (const auto &history = tensor.grad_fn())
-      history->add_pre_hook(std::make_unique<NotesAutocast>(autocast));
+    if (const auto &history = tensor.grad_fn()) {
+      history->add_pre_hook(std::make_unique<NotesBackward>(last, id, tensor));
+      awaited.push_back(id);
+    }
     return run.take(id, std::move(tensor));
   };
   capture::replayRows({run.node, run.rows, run.tensors, run.scalars, run.casts, run.wanted, take});
+  last->await(std::move(awaited));
   ResultVersions versions;
   for (const auto &[id, version] : seen)
     versions[id] = version.current_version();
@@ -151,14 +169,14 @@ void SegmentBook::observe(const SegmentRun &run, const SegmentPtr &recorded) {
 
 /// Null when it cannot be, for the reason that is then given.
 SegmentBook::Compiled SegmentBook::compile(const SegmentRun &run, const SegmentPtr &recorded,
-                                           const Entry &entry, capture::ThreadWord autocast,
+                                           const Entry &entry, const BackwardKey &key,
                                            const std::vector<const capture::Segment *> &others,
                                            std::string &reason) {
   try {
     Lowering &lowering = lowerings_.try_emplace(recorded->segment.settings, pieceFolder()).first->second;
     auto segment = std::make_shared<const CompiledSegment>(
         recorded->segment, others, wantedResults(run), *entry.versions,
-        BackwardAutocast{autocast, entry.autocast}, lowering);
+        BackwardPlanning{key, entry.last, {}}, lowering);
     ++facts_.compiled;
     for (const auto &[operatorAndReason, count] : segment->opaque())
       facts_.opaque[operatorAndReason] += count;
@@ -173,7 +191,11 @@ SegmentBook::Compiled SegmentBook::compile(const SegmentRun &run, const SegmentP
 
 SegmentBookFacts SegmentBook::facts() const {
   std::lock_guard lock(mutex_);
-  return facts_;
+  SegmentBookFacts facts = facts_;
+  for (const auto &[key, entry] : entries_)
+    if (entry.last)
+      facts.again += entry.last->timesAgain();
+  return facts;
 }
 
 void SegmentBook::clear() {

@@ -2,7 +2,6 @@
 #pragma once
 #include "driver/compiled_segment.h"
 
-#include <atomic>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -13,6 +12,7 @@ namespace graphopt::driver {
 struct SegmentBookFacts {
   uint64_t compiled = 0;                   ///< plans made
   uint64_t runs = 0;                       ///< of plans
+  uint64_t again = 0; ///< backwards that no plan was made for: the operators ran again, through autograd
   std::map<std::string, uint64_t> reasons; ///< why others went through autograd's own nodes, with counts
   std::map<std::string, uint64_t> opaque;  ///< operators in plans that were not taken apart, and why
 };
@@ -27,7 +27,7 @@ public:
 
 private:
   using Compiled = std::shared_ptr<const CompiledSegment>;
-  /// The plans for backwards under one autocast.
+  /// The plans for one kind of backward.
   struct Plans {
     Compiled segment;                      ///< for the recorded sizes; null: it cannot be compiled
     std::vector<Compiled> sized;           ///< for others, the newest first
@@ -36,10 +36,10 @@ private:
   };
   /// Of a recorded segment, and those of its family that were derived from it.
   struct Entry {
-    std::weak_ptr<capture::SegmentNode> node;                   ///< an address may come back
-    std::optional<ResultVersions> versions;                     ///< seen in a run through autograd
-    std::shared_ptr<std::atomic<capture::ThreadWord>> autocast; ///< of the last backward
-    std::map<capture::ThreadWord, Plans> plans;                 ///< by that: the next is likely the same
+    std::weak_ptr<capture::SegmentNode> node; ///< an address may come back
+    std::optional<ResultVersions> versions;   ///< seen in a run through autograd
+    std::shared_ptr<LastBackward> last;
+    std::map<BackwardKey, Plans> plans; ///< by the last backward: the next is likely the same
   };
   struct Found {
     bool isObserved = false;
@@ -50,10 +50,11 @@ private:
   using Key = std::pair<const capture::SegmentNode *, std::vector<uint8_t>>;
   Found find(const capture::SegmentRun &run, const capture::SegmentPtr &recorded);
   Found findSized(const capture::SegmentRun &run, const capture::SegmentPtr &recorded, const Entry &entry,
-                  capture::ThreadWord autocast, Plans &plans);
+                  const BackwardKey &key, Plans &plans);
+  static BackwardKey keyOf(const Entry &entry);
   void observe(const capture::SegmentRun &run, const capture::SegmentPtr &recorded);
   Compiled compile(const capture::SegmentRun &run, const capture::SegmentPtr &recorded, const Entry &entry,
-                   capture::ThreadWord autocast, const std::vector<const capture::Segment *> &others,
+                   const BackwardKey &key, const std::vector<const capture::Segment *> &others,
                    std::string &reason);
   void count(const std::string &reason);
 

@@ -21,8 +21,8 @@ void SegmentNodeBackward::saveOutput(const at::Tensor &tensor) {
   residuals_.push_back({{}, SavedVariable(tensor, /*is_output=*/tensor.grad_fn().get() == this), true});
 }
 
-void SegmentNodeBackward::saveLiveIn(const at::Tensor &tensor) {
-  liveIns_.emplace_back(tensor, /*is_output=*/false);
+void SegmentNodeBackward::saveInput(const at::Tensor &tensor) {
+  inputs_.emplace_back(tensor, /*is_output=*/false);
 }
 
 void SegmentNodeBackward::watch(size_t position, const at::Tensor &visible) {
@@ -41,10 +41,10 @@ void SegmentNodeBackward::checkUsable() const {
         " instead.");
 }
 
-std::vector<at::Tensor> SegmentNodeBackward::unpackLiveIns() const {
+std::vector<at::Tensor> SegmentNodeBackward::unpackInputs() const {
   TORCH_CHECK(!isReleased_, torch::autograd::ERR_BACKWARD_TWICE);
   std::vector<at::Tensor> tensors;
-  for (const SavedVariable &variable : liveIns_)
+  for (const SavedVariable &variable : inputs_)
     tensors.push_back(variable.unpack());
   return tensors;
 }
@@ -54,15 +54,15 @@ SegmentNodeBackward::Saved SegmentNodeBackward::unpack() {
   const std::shared_ptr<torch::autograd::Node> self = shared_from_this();
   for (Held &held : residuals_)
     saved.residuals.push_back(held.saved ? held.saved->unpack(self) : held.tensor);
-  saved.liveIns.resize(liveIns_.size());
-  for (size_t position : ways_.liveIns)
-    if (position < liveIns_.size())
-      saved.liveIns[position] = liveIns_[position].unpack();
+  saved.inputs.resize(inputs_.size());
+  for (size_t position : ways_.inputs)
+    if (position < inputs_.size())
+      saved.inputs[position] = inputs_[position].unpack();
   return saved;
 }
 
-void SegmentNodeBackward::refuse(bool isAutocastOther) const {
-  if (isAutocastOther)
+void SegmentNodeBackward::refuse() const {
+  if (!c10::GradMode::is_enabled())
     userError(fmt::format("{}: backward runs under another autocast than it did before, which changes its "
                           "operators' dtypes, and the segment writes to memory from outside and cannot run "
                           "again for that: call backward() outside of the autocast region, or compile with "
@@ -80,21 +80,18 @@ variable_list SegmentNodeBackward::apply(variable_list &&cotangents) {
   if (std::none_of(cotangents.begin(), cotangents.end(), isDefined))
     return variable_list(num_outputs());
   checkUsable();
-  const capture::ThreadWord autocast = capture::ThreadProbe::autocastOf(capture::ThreadProbe().now());
-  *ways_.seenAutocast = autocast;
-  const bool isAutocastOther = std::ranges::find(ways_.autocast, autocast) == ways_.autocast.end();
-  const bool isWhole = std::all_of(cotangents.begin(), cotangents.end(), isDefined);
-  if (isWhole && !c10::GradMode::is_enabled() && !isAutocastOther)
+  const bool fits = ways_.fits(cotangents);
+  if (fits && !c10::GradMode::is_enabled())
     return ways_.plan(unpack(), std::move(cotangents));
   if (!ways_.again)
-    refuse(isAutocastOther && !c10::GradMode::is_enabled());
-  return ways_.again({{}, unpackLiveIns()}, std::move(cotangents));
+    refuse();
+  return ways_.again({{}, unpackInputs()}, std::move(cotangents));
 }
 
 void SegmentNodeBackward::release_variables() {
   isReleased_ = true;
   residuals_.clear();
-  liveIns_.clear();
+  inputs_.clear();
   watched_.clear();
 }
 

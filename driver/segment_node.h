@@ -1,12 +1,9 @@
-// The autograd node of a compiled segment.
+// The autograd node of a part of a compiled segment.
 #pragma once
-#include "capture/thread_probe.h"
-
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
-#include <atomic>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -17,26 +14,24 @@ namespace graphopt::driver {
 /// them; others are held, and where their memory is seen through another tensor, its version is watched.
 class SegmentNodeBackward final : public torch::autograd::Node {
 public:
-  /// Gets residuals, live-ins and a cotangent for each differentiable result; gives the gradients of the
+  /// Gets residuals, inputs and a cotangent for each differentiable result; gives the gradients of the
   /// node's next edges.
   struct Saved {
-    std::vector<at::Tensor> residuals, liveIns;
+    std::vector<at::Tensor> residuals, inputs;
   };
   using Backward =
       std::function<std::vector<at::Tensor>(const Saved &saved, std::vector<at::Tensor> cotangents)>;
   /// How the node computes.
   struct Ways {
     Backward plan;
+    /// Whether the plan is made for this backward: for the autocast of whoever calls it (under which
+    /// autograd's nodes would run), for the cotangents that there are, and how they lie. Asked at each.
+    std::function<bool(const std::vector<at::Tensor> &cotangents)> fits;
     /// The forward once more, through autograd, and gradients from that: for a graph of the gradients
-    /// (create_graph), and where some cotangents are undefined, which makes gradients undefined that zeros
-    /// would not. Null: it draws random numbers or writes, and cannot run again.
+    /// (create_graph), and where the plan does not fit. Null: it writes, and cannot run again.
     Backward again;
-    bool keepsValues = true;     ///< the plan reads values of the forward
-    std::vector<size_t> liveIns; ///< those that the plan reads
-    /// Autocast (ThreadProbe::autocastOf) under which the plan is what autograd's nodes would compute: they
-    /// run under that of whoever calls backward().
-    std::vector<capture::ThreadWord> autocast;
-    std::shared_ptr<std::atomic<capture::ThreadWord>> seenAutocast; ///< gets the one that backward runs under
+    bool keepsValues = true;    ///< the plan reads values of the forward
+    std::vector<size_t> inputs; ///< those that the plan reads
   };
 
   SegmentNodeBackward(std::string segment, Ways ways)
@@ -45,7 +40,7 @@ public:
   void saveResidual(const at::Tensor &tensor);
   /// Of a result that the program holds; its history is this node.
   void saveOutput(const at::Tensor &tensor);
-  void saveLiveIn(const at::Tensor &tensor);
+  void saveInput(const at::Tensor &tensor);
   /// The residual at `position` shares memory with `visible`.
   void watch(size_t position, const at::Tensor &visible);
 
@@ -65,14 +60,14 @@ private:
     uint32_t seen;
   };
   void checkUsable() const;
-  [[noreturn]] void refuse(bool isAutocastOther) const;
-  std::vector<at::Tensor> unpackLiveIns() const;
+  [[noreturn]] void refuse() const;
+  std::vector<at::Tensor> unpackInputs() const;
   Saved unpack();
 
   const std::string segment_;
   const Ways ways_;
   std::vector<Held> residuals_;
-  std::vector<torch::autograd::SavedVariable> liveIns_;
+  std::vector<torch::autograd::SavedVariable> inputs_;
   std::vector<Watched> watched_;
   bool isReleased_ = false;
 };

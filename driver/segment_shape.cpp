@@ -50,34 +50,6 @@ bool sharesMemory(const Segment &segment, const std::vector<ValueId> &wanted) {
                              [&](ValueId id) { return !families.insert(segment.values[id].family).second; });
 }
 
-bool takes(const RowInfo &info, ValueId id) {
-  return std::ranges::any_of(
-      info.operands, [&](const capture::ValueIds &ids) { return std::ranges::find(ids, id) != ids.end(); });
-}
-
-/// Whether a wanted result with gradients is computed from another: whoever asks for gradients of the one, or
-/// puts a hook on it, has to be on the other's way. An operator that gives back its operand (`to` without a
-/// change) computes nothing.
-bool hasInnerResult(const Segment &segment, const std::vector<ValueId> &wanted) {
-  Ids ends, later;
-  for (ValueId id : wanted)
-    if (segment.values[id].metadata.requiresGrad)
-      ends.insert(id);
-  for (const RowInfo &info : segment.infos) {
-    const bool isLater = std::ranges::any_of(info.operands, [&](const capture::ValueIds &ids) {
-      return std::ranges::any_of(ids, [&](ValueId id) { return ends.contains(id) || later.contains(id); });
-    });
-    if (!isLater)
-      continue;
-    for (ValueId id : info.results)
-      if (ends.contains(id) && !takes(info, id))
-        return true;
-    later.insert(info.results.begin(), info.results.end());
-    later.insert(info.written.begin(), info.written.end());
-  }
-  return false;
-}
-
 } // namespace
 
 uint32_t timesWritten(const Segment &segment, ValueId liveIn) {
@@ -113,8 +85,6 @@ std::string reasonForAutograd(const Segment &segment, const std::vector<ValueId>
     return "a view of memory that was written leaves it";
   if (sharesMemory(segment, wanted))
     return "two tensors that share memory leave it";
-  if (hasInnerResult(segment, wanted))
-    return "a result with gradients leaves it that another one is computed from";
   return "";
 }
 

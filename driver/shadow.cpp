@@ -369,6 +369,7 @@ void Shadow::explain(Explanation &explanation) const {
   const SegmentBookFacts facts = compiled_.facts();
   explanation.compiledSegments = facts.compiled;
   explanation.compiledRuns = facts.runs;
+  explanation.backwardsAgain = facts.again;
   explanation.notCompiled = facts.reasons;
   explanation.opaque = facts.opaque;
   std::lock_guard lock(mutex_);

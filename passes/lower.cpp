@@ -6,6 +6,7 @@
 #include "passes/pass_list.h"
 
 #include "ir/alias.h"
+#include "passes/regions.h"
 #include "passes/reverse_sweep.h"
 #include "passes/sized_pieces.h"
 
@@ -32,6 +33,7 @@ public:
   }
 
   void run() {
+    takeCotangents();
     for (ir::Op *op : graph_.body().ops())
       visit(op);
     graph_.stage = ir::Stage::Lowered;
@@ -41,41 +43,30 @@ public:
   }
 
 private:
+  /// From the header, since they are of this graph alone and of no operator's piece.
+  void takeCotangents() {
+    std::erase_if(graph_.settings, [&](const ir::NamedAttr &setting) {
+      if (setting.name != "cotangents" || !setting.value.isList())
+        return false;
+      forward_.cotangents = setting.value.items();
+      return true;
+    });
+  }
+
   void visit(ir::Op *op) {
     if (op->kind == ir::Op::Kind::Border && op->name == "untraced")
       userError(fmt::format("after border #{} the graph does not hold what the program did", op->number));
     if (op->kind != ir::Op::Kind::Call && op->kind != ir::Op::Kind::Update)
       return; // host reads, write-backs and the return stay
     if (op->kind == ir::Op::Kind::Update)
-      noteWritten(*op);
+      for (const ir::Value *written : overwrittenBy(*op, context_.catalog))
+        forward_.overwritten[written] = forward_.operators.size();
     Unit unit = unitOf(graph_, *op, forward_.needsGrad);
     const ir::ForwardPiece &piece = pieces_.forward(unit.graph);
     if (piece.opaque.empty())
       replace(op, std::move(unit), piece);
     else
       keep(op, std::move(unit), piece);
-  }
-
-  /// Writes that schemas tell of: others (running statistics) raise no version, so autograd does not mind.
-  void noteWritten(const ir::Op &update) {
-    std::unordered_map<const ir::Value *, const ir::Value *> copyOf; // also views of copies
-    for (const auto &inner : *update.body()) {
-      const auto source = [&](const ir::Operand &operand) { return copyOf[operand.value]; };
-      if (inner->name == "aten.clone")
-        copyOf[inner->result()] = inner->operands()[0].value;
-      inner->forEachValue([&](const ir::Operand &operand) {
-        if (operand.mark == ir::Mark::Alias && source(operand))
-          for (const ir::Value *view : inner->results())
-            copyOf[view] = source(operand);
-        if (operand.mark == ir::Mark::Write && source(operand) && saysThatItWrites(*inner))
-          forward_.overwritten[source(operand)] = forward_.operators.size();
-      });
-    }
-  }
-
-  bool saysThatItWrites(const ir::Op &op) const {
-    const ir::OpInfo *info = context_.catalog ? context_.catalog->find(op.name) : nullptr;
-    return !info || std::ranges::any_of(info->args, &ir::ArgInfo::written);
   }
 
   static std::string nameOf(const ir::Op &op) {

@@ -26,7 +26,7 @@ std::vector<bool> outputsOf(const ir::Graph &joint) {
   for (const ir::NamedAttr &setting : joint.settings)
     if (setting.name == "outputs" && setting.value.isList()) {
       for (const ir::Attr &item : setting.value.items())
-        outputs.push_back(item.asBool());
+        outputs.push_back(item.isWord("undefined") || item.asBool());
       return outputs;
     }
   userError("graph @" + joint.name + " is no joint graph: make one with lower{joint=on}");

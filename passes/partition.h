@@ -25,7 +25,7 @@ struct Residual {
 struct Partitioned {
   ir::Graph forward;         ///< returns the joint graph's outputs, then the residuals that are not declared
   ir::Graph backward;        ///< inputs are the residuals, by name, and the cotangents; returns the gradients
-  std::vector<bool> outputs; ///< one of the program's outputs: whether it has a cotangent
+  std::vector<bool> outputs; ///< one of the program's outputs: whether it requires gradients
   std::vector<Residual> residuals; ///< in the order in which the forward returns them; declared ones last
   int64_t bytes = 0;               ///< of those that are not declared
   size_t recomputed = 0;           ///< operators that run again in the backward

@@ -2,6 +2,7 @@
 #include "passes/regions.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace graphopt::passes {
 namespace {
@@ -32,6 +33,31 @@ std::vector<ir::Operand> capturesOf(const ir::Block &body) {
         captures.push_back(ir::Operand::of(operand.value));
     });
   return captures;
+}
+
+std::vector<const ir::Value *> overwrittenBy(const ir::Op &update, const ir::OpCatalog *catalog) {
+  const auto saysThatItWrites = [&](const ir::Op &op) {
+    const ir::OpInfo *info = catalog ? catalog->find(op.name) : nullptr;
+    return !info || std::ranges::any_of(info->args, &ir::ArgInfo::written);
+  };
+  std::vector<const ir::Value *> written;
+  std::unordered_map<const ir::Value *, const ir::Value *> copied; // by the copy, or a view of it
+  for (const auto &inner : *update.body()) {
+    if (inner->name == "aten.clone")
+      copied[inner->result()] = inner->operands()[0].value;
+    inner->forEachValue([&](const ir::Operand &operand) {
+      const auto source = copied.find(operand.value);
+      if (source == copied.end())
+        return;
+      const ir::Value *value = source->second;
+      if (operand.mark == ir::Mark::Alias)
+        for (const ir::Value *view : inner->results())
+          copied[view] = value;
+      if (operand.mark == ir::Mark::Write && saysThatItWrites(*inner))
+        written.push_back(value);
+    });
+  }
+  return written;
 }
 
 void tidyCaptures(ir::Graph &graph) {

@@ -51,18 +51,30 @@ private:
   // ---- outputs
 
   void declareCotangents() {
-    std::vector<ir::Operand> operands = return_->operands();
-    for (const ir::Operand &operand : operands) {
+    const std::vector<ir::Operand> operands = return_->operands();
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const ir::Operand &operand = operands[i];
       ir::Value *output = operand.isValue() && operand.value->type.isTensor() ? newest(operand) : nullptr;
       const bool isDifferentiable = output && needs(output);
-      outputs_.push_back(ir::Attr::boolean(isDifferentiable));
-      if (!isDifferentiable)
+      const ir::Attr form = i < forward_.cotangents.size() ? forward_.cotangents[i] : ir::Attr();
+      const bool isUndefined = isDifferentiable && form.isWord("undefined");
+      outputs_.push_back(isUndefined ? form : ir::Attr::boolean(isDifferentiable));
+      if (!isDifferentiable || isUndefined)
         continue;
       ir::Type type = operand.value->type;
       type.grad = false;
+      if (form.isList())
+        type.setStrides(dimsOf(form));
       const std::string name = graph_.freshName("d." + operand.value->name);
       addTo(output, graph_.declare(ir::Value::Kind::Cotangent, name, std::move(type)));
     }
+  }
+
+  static std::vector<ir::Dim> dimsOf(const ir::Attr &list) {
+    std::vector<ir::Dim> dims;
+    for (const ir::Attr &item : list.items())
+      dims.push_back(item.asDim());
+    return dims;
   }
 
   void checkWritebacks() const {

@@ -103,6 +103,9 @@ struct Explanation {
   std::vector<std::string> verifyFindings = {};     ///< differences, and what was not verified: the last ones
   size_t compiledSegments = 0;                      ///< with gradients: forward and backward plans made
   uint64_t compiledRuns = 0;                        ///< of such plans
+  /// Backwards that came in a way that no plan was made for (another autocast, other cotangents): the segment
+  /// ran again, through autograd's nodes, and its next calls are compiled for that way.
+  uint64_t backwardsAgain = 0;
   std::map<std::string, uint64_t> notCompiled = {}; ///< why others went through autograd's nodes, with counts
   std::map<std::string, uint64_t> opaque = {}; ///< operators in the plans that were not taken apart, and why
   std::vector<std::string> auditDifferences = {};

@@ -1,0 +1,382 @@
+// The forward plan runs below autograd, so its results have no past; those that require gradients get the
+// node as theirs before anybody sees them. The node's next edges are the inputs that require gradients.
+#include "driver/compiled_part.h"
+
+#include "capture/random_watch.h"
+#include "ir/compare.h"
+#include "ir/dtype.h"
+#include "ir/effects.h"
+#include "runtime/catalog.h"
+#include "runtime/interpret.h"
+#include "runtime/vjp.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/alias.h>
+#include <fmt/format.h>
+#include <graphopt/error.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace graphopt::driver {
+namespace {
+
+using capture::ThreadProbe;
+using capture::ThreadWord;
+
+const void *memoryOf(const at::Tensor &tensor) {
+  return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+}
+
+std::vector<int64_t> valuesOf(const std::vector<ir::Dim> &dims, const std::vector<ir::SymValue> &syms) {
+  std::vector<int64_t> values;
+  for (const ir::Dim &dim : dims)
+    values.push_back(ir::evaluate(dim, syms).value());
+  return values;
+}
+
+/// Some gradients are autograd's own, which are asked for without autocast.
+bool asksAutograd(const ir::Graph &graph) {
+  return std::ranges::any_of(graph.body(), [](const auto &op) { return op->kind == ir::Op::Kind::Vjp; });
+}
+
+bool drawsRandomNumbers(const ir::Graph &graph) {
+  bool draws = false;
+  ir::walk(graph.body(), [&](const ir::Op &op) {
+    draws |= op.kind == ir::Op::Kind::Call && ir::effectsOf(op, &runtime::dispatcherCatalog()).random;
+  });
+  return draws;
+}
+
+bool writesBack(const ir::Graph &graph) {
+  return std::ranges::any_of(graph.body(), [](const auto &op) { return op->kind == ir::Op::Kind::Writeback; });
+}
+
+/// Random numbers as they were drawn then; afterwards the generators go on from where they are now.
+class AsBefore {
+public:
+  AsBefore(const capture::GeneratorStates *then, const std::vector<c10::Device> &devices) {
+    if (!then)
+      return;
+    now_.emplace(devices);
+    then->restore();
+  }
+  ~AsBefore() {
+    if (now_)
+      now_->restore();
+  }
+  AsBefore(const AsBefore &) = delete;
+  AsBefore &operator=(const AsBefore &) = delete;
+
+private:
+  std::optional<capture::GeneratorStates> now_;
+};
+
+/// A graph to be run through autograd.
+struct Surface {
+  std::shared_ptr<const ir::Graph> graph;
+  std::vector<std::string> names; ///< of the inputs
+  std::vector<size_t> positions;  ///< of those that get gradients
+  std::vector<bool> isDifferentiable;
+};
+
+/// The graph once more, through autograd; gradients of the tensors at its positions.
+std::vector<at::Tensor> gradientsAgain(const Surface &surface, const std::vector<ir::SymValue> &syms,
+                                       const std::vector<at::Tensor> &inputs,
+                                       const std::vector<at::Tensor> &cotangents) {
+  const bool createGraph = c10::GradMode::is_enabled();
+  runtime::Environment environment;
+  for (size_t i = 0; i < surface.names.size(); ++i)
+    environment[surface.names[i]] = inputs[i];
+  std::vector<at::Tensor> results, roots, given, leaves;
+  {
+    c10::AutoGradMode grad(true);
+    // One input may have been made of another (a cast of a weight): each gradient is of what passes through
+    // that input here.
+    for (size_t position : surface.positions)
+      leaves.push_back(environment[surface.names[position]] = at::alias(inputs[position]));
+    runtime::InterpretOptions options;
+    options.syms = syms;
+    results = runtime::interpret(*surface.graph, environment, options);
+  }
+  for (size_t i = 0, next = 0; i < results.size(); ++i) {
+    if (!surface.isDifferentiable[i])
+      continue;
+    const at::Tensor &cotangent = cotangents.at(next++);
+    if (!cotangent.defined())
+      continue;
+    roots.push_back(results[i]);
+    given.push_back(cotangent);
+  }
+  return torch::autograd::grad(roots, leaves, given, /*retain_graph=*/createGraph, createGraph,
+                               /*allow_unused=*/true);
+}
+
+} // namespace
+
+CompiledPart::CompiledPart(const ir::Graph &functional, std::string name,
+                           const std::vector<uint32_t> &outputs, c10::Device device,
+                           const BackwardPlanning &planning, const passes::ManagerOptions &options)
+    : name_(std::move(name)), key_(planning.key), last_(planning.last), autocasts_{planning.key.autocast} {
+  for (uint32_t number : outputs)
+    outputs_.push_back({number, false, key_.of(number), {}});
+  if (drawsRandomNumbers(functional))
+    drawsOn_ = {device};
+  if (!writesBack(functional)) // without writes to memory from outside it may run again
+    surface_ = std::make_shared<const ir::Graph>(functional.clone());
+  std::vector<passes::PassReport> reports;
+  const ir::Graph joint = lowered(functional, key_.autocast, options, &reports);
+  noteOpaque(reports);
+  if (!surface_ && !asksAutograd(joint))
+    for (const ThreadWord other : planning.otherAutocasts)
+      if (ir::difference(joint, lowered(functional, other, options)).empty())
+        autocasts_.push_back(other);
+  // Until kernels fuse what runs again into the backward, running again costs more than keeping.
+  parts_ = passes::partition(joint, &runtime::dispatcherCatalog(), {.recompute = false});
+  forward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(parts_.forward));
+  backward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(parts_.backward));
+  noteOutputs(functional);
+  noteInputs(joint);
+  isReached_ = reachedInputs(joint);
+  if (isSomeUndefined()) { // with another backward more may be reached
+    for (Output &output : outputs_)
+      output.form = {};
+    isReached_ = reachedInputs(lowered(functional, key_.autocast, options));
+    for (Output &output : outputs_)
+      output.form = key_.of(output.number);
+  }
+  mapBackwardInputs();
+}
+
+/// lower counts them as "opaque: NAME: WHY", and "opaque backward: NAME: WHY".
+void CompiledPart::noteOpaque(const std::vector<passes::PassReport> &reports) {
+  constexpr std::string_view kWhole = "opaque: ", kBackward = "opaque backward: ";
+  for (const passes::PassReport &report : reports)
+    for (const auto &[what, count] : report.statistics)
+      if (what.starts_with(kWhole))
+        opaque_[what.substr(kWhole.size())] += static_cast<uint64_t>(count);
+      else if (what.starts_with(kBackward))
+        opaque_["the backward of " + what.substr(kBackward.size())] += static_cast<uint64_t>(count);
+}
+
+/// For the header of the graph to be lowered (passes/reverse_sweep.h).
+ir::Attr CompiledPart::cotangentForms(const ir::Graph &functional) const {
+  const std::vector<ir::Operand> &returned = functional.returnOp()->operands();
+  std::vector<ir::Attr> forms;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const CotangentForm &form = outputs_[i].form;
+    if (form.kind != CotangentForm::Kind::Dense) {
+      const bool isUndefined = form.kind == CotangentForm::Kind::Undefined;
+      forms.push_back(ir::Attr::word(isUndefined ? "undefined" : "as_result"));
+      continue;
+    }
+    std::vector<ir::Attr> strides;
+    for (const ir::Dim &stride : stridesOf(form, returned.at(i).value->type))
+      strides.push_back(ir::Attr::integer(stride));
+    forms.push_back(ir::Attr::list(std::move(strides)));
+  }
+  return ir::Attr::list(std::move(forms));
+}
+
+/// Forward and backward in one graph, for backwards under that autocast.
+ir::Graph CompiledPart::lowered(const ir::Graph &functional, ThreadWord autocast,
+                                const passes::ManagerOptions &options,
+                                std::vector<passes::PassReport> *reports) const {
+  ir::Graph graph = functional.clone();
+  graph.settings.push_back({"cotangents", cotangentForms(functional)});
+  if (autocast != 0) {
+    const c10::DeviceType device = functional.device.isCpu() ? c10::kCPU : c10::kCUDA;
+    if (ThreadProbe::autocastOf(autocast) != ThreadProbe::autocastOf(autocast, device))
+      userError("its backward runs under autocast of another device than its own");
+    const auto dtype = ir::dtypeName(ThreadProbe::autocastDtype(autocast, device));
+    graph.settings.push_back({"backward_amp", ir::Attr::word(std::string(dtype))});
+  }
+  std::vector<passes::PassReport> made =
+      passes::runPipeline(graph, passes::parsePipeline("lower{joint=on},lean"), options);
+  if (reports)
+    *reports = std::move(made);
+  std::erase_if(graph.settings, [](const ir::NamedAttr &setting) { return setting.name == "backward_amp"; });
+  if (autocast != 0 && asksAutograd(graph))
+    userError("its backward runs under autocast, and some operator cannot be taken apart for that");
+  return graph;
+}
+
+void CompiledPart::noteOutputs(const ir::Graph &functional) {
+  const std::vector<ir::Operand> &returned = functional.returnOp()->operands();
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    outputs_[i].isDifferentiable = parts_.outputs.at(i);
+    outputs_[i].strides = returned.at(i).value->type.stridesOrContiguous();
+  }
+  if (!surface_ && std::ranges::count_if(outputs_, &Output::isDifferentiable) > 1)
+    userError(
+        "several results with gradients leave it, and it writes memory from outside: with a cotangent for "
+        "some of them it would have to run again");
+}
+
+void CompiledPart::noteInputs(const ir::Graph &joint) {
+  for (const ir::Value *value : joint.declarations()) {
+    using Kind = ir::Value::Kind;
+    if (value->kind == Kind::Const || value->kind == Kind::HostVal || value->kind == Kind::Cotangent)
+      continue;
+    if (value->type.grad)
+      withGradient_.push_back(names_.size());
+    names_.push_back(value->name);
+  }
+}
+
+bool CompiledPart::isSomeUndefined() const {
+  return std::ranges::any_of(outputs_, [](const Output &output) {
+    return output.form.kind == CotangentForm::Kind::Undefined;
+  });
+}
+
+/// Gradients follow the outputs in what the joint graph returns.
+std::vector<bool> CompiledPart::reachedInputs(const ir::Graph &joint) const {
+  const std::vector<ir::Operand> &returned = joint.returnOp()->operands();
+  std::vector<bool> isReached;
+  for (size_t i = outputs_.size(); i < returned.size(); ++i)
+    isReached.push_back(returned[i].isValue());
+  return isReached;
+}
+
+/// Where the plans' inputs come from, by the names that graphs and plans share.
+void CompiledPart::mapBackwardInputs() {
+  std::unordered_map<std::string, size_t> inputs, residuals, cotangents;
+  for (size_t i = 0; i < names_.size(); ++i)
+    inputs.emplace(names_[i], i);
+  for (const runtime::PlanInput &input : forward_->plan().inputs)
+    forwardInputs_.push_back(inputs.at(input.name));
+  for (const passes::Residual &residual : parts_.residuals)
+    if (!residual.isDeclared)
+      residuals.emplace(residual.name, residuals.size());
+  std::vector<size_t> defined; // among differentiable outputs
+  for (size_t i = 0, differentiable = 0; i < outputs_.size(); ++i)
+    if (outputs_[i].isDifferentiable) {
+      if (outputs_[i].form.kind != CotangentForm::Kind::Undefined)
+        defined.push_back(differentiable);
+      ++differentiable;
+    }
+  for (const ir::Value *value : parts_.backward.declared(ir::Value::Kind::Cotangent))
+    cotangents.emplace(value->name, defined.at(cotangents.size()));
+  for (const runtime::PlanInput &input : backward_->plan().inputs) {
+    if (auto residual = residuals.find(input.name); residual != residuals.end()) {
+      backwardInputs_.push_back({BackwardInput::Kind::Residual, residual->second});
+    } else if (auto given = inputs.find(input.name); given != inputs.end()) {
+      backwardInputs_.push_back({BackwardInput::Kind::Input, given->second});
+      savedInputs_.push_back(given->second);
+    } else {
+      backwardInputs_.push_back({BackwardInput::Kind::Cotangent, cotangents.at(input.name),
+                                 parts_.backward.find(input.name)->type.stridesOrContiguous()});
+    }
+  }
+}
+
+// ---- a run
+
+/// The node outlives the callable: what it needs is shared or copied. Without an edge where no gradient goes:
+/// the engine calls the nodes at the ends of all edges, also of graphs that are long gone.
+std::shared_ptr<SegmentNodeBackward> CompiledPart::makeNode(const Run &run) const {
+  SegmentNodeBackward::Ways ways;
+  ways.inputs = savedInputs_;
+  ways.keepsValues = std::ranges::any_of(backwardInputs_, [](const BackwardInput &input) {
+    return input.kind != BackwardInput::Kind::Cotangent;
+  });
+  ways.plan = planFor(run.syms);
+  ways.fits = fitsFor(run.syms);
+  if (surface_)
+    ways.again = againFor(run.syms);
+  auto node = std::make_shared<SegmentNodeBackward>(name_, std::move(ways));
+  torch::autograd::edge_list edges;
+  for (size_t i = 0; i < withGradient_.size(); ++i)
+    edges.push_back(isReached_[i] ? torch::autograd::impl::gradient_edge(run.inputs[withGradient_[i]])
+                                  : torch::autograd::Edge());
+  node->set_next_edges(std::move(edges));
+  return node;
+}
+
+SegmentNodeBackward::Backward CompiledPart::planFor(const std::vector<ir::SymValue> &syms) const {
+  return [executor = backward_, inputs = backwardInputs_, syms](const SegmentNodeBackward::Saved &saved,
+                                                                std::vector<at::Tensor> cotangents) {
+    std::vector<at::Tensor> given;
+    for (const BackwardInput &input : inputs)
+      given.push_back(input.kind == BackwardInput::Kind::Residual ? saved.residuals.at(input.index)
+                      : input.kind == BackwardInput::Kind::Input
+                          ? saved.inputs.at(input.index)
+                          : runtime::laidOut(cotangents.at(input.index), valuesOf(input.strides, syms)));
+    return executor->run(given, syms);
+  };
+}
+
+SegmentNodeBackward::Backward CompiledPart::againFor(const std::vector<ir::SymValue> &syms) const {
+  std::shared_ptr<const capture::GeneratorStates> draws;
+  if (!drawsOn_.empty())
+    draws = std::make_shared<const capture::GeneratorStates>(drawsOn_);
+  Surface surface{surface_, names_, withGradient_, {}};
+  for (const Output &output : outputs_)
+    surface.isDifferentiable.push_back(output.isDifferentiable);
+  return [draws, devices = drawsOn_, surface = std::move(surface), last = last_,
+          syms](const SegmentNodeBackward::Saved &saved, std::vector<at::Tensor> cotangents) {
+    last->countAgain();
+    const AsBefore generators(draws.get(), devices);
+    return gradientsAgain(surface, syms, saved.inputs, cotangents);
+  };
+}
+
+/// Layouts may differ where there is no other way: the plan lays the gradient out anew.
+std::function<bool(const std::vector<at::Tensor> &)>
+CompiledPart::fitsFor(const std::vector<ir::SymValue> &syms) const {
+  std::vector<Output> outputs;
+  std::ranges::copy_if(outputs_, std::back_inserter(outputs), &Output::isDifferentiable);
+  return [outputs = std::move(outputs), autocasts = autocasts_, last = last_, syms,
+          mustFit = !surface_](const std::vector<at::Tensor> &cotangents) {
+    const ThreadWord autocast = ThreadProbe::autocastOf(ThreadProbe().now());
+    last->noteAutocast(autocast);
+    bool fits = std::ranges::find(autocasts, autocast) != autocasts.end();
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      CotangentForm form = formOf(cotangents.at(i), valuesOf(outputs[i].strides, syms));
+      fits = fits && (mustFit || form == outputs[i].form);
+      last->note(outputs[i].number, std::move(form));
+    }
+    return fits;
+  };
+}
+
+void CompiledPart::run(Run &run) const {
+  run.node = makeNode(run); // first: it notes the generators' states
+  std::vector<at::Tensor> given;
+  for (size_t position : forwardInputs_)
+    given.push_back(run.inputs[position]);
+  run.made = forward_->run(given, run.syms);
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    if (outputs_[i].isDifferentiable)
+      torch::autograd::set_history(run.made[i], run.node);
+}
+
+/// A residual that is itself a result is saved as such; one that shares memory with something the program
+/// sees is watched.
+void CompiledPart::save(const Run &run, const std::vector<at::Tensor> &shown) const {
+  for (const at::Tensor &input : run.inputs)
+    run.node->saveInput(input);
+  std::unordered_map<const c10::TensorImpl *, size_t> results;
+  std::unordered_map<const void *, at::Tensor> visible;
+  for (size_t i = 0; i < shown.size(); ++i) {
+    results.emplace(run.made[i].unsafeGetTensorImpl(), i);
+    visible.emplace(memoryOf(shown[i]), shown[i]);
+  }
+  for (const at::Tensor &input : run.inputs)
+    visible.emplace(memoryOf(input), input);
+  for (size_t i = outputs_.size(); i < run.made.size(); ++i) {
+    if (auto result = results.find(run.made[i].unsafeGetTensorImpl()); result != results.end()) {
+      run.node->saveOutput(shown[result->second]);
+      continue;
+    }
+    run.node->saveResidual(run.made[i]);
+    if (auto memory = visible.find(memoryOf(run.made[i])); memory != visible.end() && memory->first)
+      run.node->watch(i - outputs_.size(), memory->second);
+  }
+}
+
+} // namespace graphopt::driver

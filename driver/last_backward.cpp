@@ -1,0 +1,96 @@
+// Strides count where a dim has two elements or more.
+#include "driver/last_backward.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace graphopt::driver {
+namespace {
+
+bool sameStrides(at::IntArrayRef sizes, at::IntArrayRef a, at::IntArrayRef b) {
+  for (size_t dim = 0; dim < sizes.size(); ++dim)
+    if (sizes[dim] > 1 && a[dim] != b[dim])
+      return false;
+  return true;
+}
+
+/// Without gaps, in that order of the dims; 0 along the others.
+template <class Number>
+std::vector<Number> dense(const std::vector<Number> &sizes, const std::vector<uint8_t> &order) {
+  std::vector<Number> strides(sizes.size(), Number(0));
+  Number stride(1);
+  for (auto dim = order.rbegin(); dim != order.rend(); ++dim) {
+    strides[*dim] = stride;
+    stride = stride * sizes[*dim];
+  }
+  return strides;
+}
+
+} // namespace
+
+CotangentForm formOf(const at::Tensor &cotangent, at::IntArrayRef strides) {
+  using Kind = CotangentForm::Kind;
+  if (!cotangent.defined())
+    return {Kind::Undefined};
+  const at::IntArrayRef sizes = cotangent.sizes(), own = cotangent.strides();
+  if (cotangent.layout() != c10::kStrided || sizes.size() != strides.size() || cotangent.numel() == 0 ||
+      sameStrides(sizes, own, strides))
+    return {};
+  CotangentForm form{Kind::Dense, std::vector<uint8_t>(sizes.size())};
+  std::iota(form.order.begin(), form.order.end(), uint8_t{0});
+  std::erase_if(form.order, [&](uint8_t dim) { return sizes[dim] > 1 && own[dim] == 0; });
+  std::ranges::stable_sort(form.order, std::greater<>(), [&](uint8_t dim) { return own[dim]; });
+  return sameStrides(sizes, own, dense(sizes.vec(), form.order)) ? form : CotangentForm{};
+}
+
+std::vector<ir::Dim> stridesOf(const CotangentForm &form, const ir::Type &result) {
+  return form.kind == CotangentForm::Kind::Dense ? dense(result.sizes, form.order)
+                                                 : result.stridesOrContiguous();
+}
+
+CotangentForm BackwardKey::of(uint32_t result) const {
+  const auto known = cotangents.find(result);
+  return known == cotangents.end() ? CotangentForm{} : known->second;
+}
+
+void LastBackward::await(std::vector<uint32_t> results) {
+  std::lock_guard lock(mutex_);
+  awaited_ = std::move(results);
+}
+
+void LastBackward::note(uint32_t result, CotangentForm form) {
+  std::lock_guard lock(mutex_);
+  for (uint32_t other : awaited_)
+    set(other, {CotangentForm::Kind::Undefined});
+  awaited_.clear();
+  set(result, std::move(form));
+}
+
+void LastBackward::set(uint32_t result, CotangentForm form) {
+  if (form == CotangentForm{})
+    key_.cotangents.erase(result);
+  else
+    key_.cotangents[result] = std::move(form);
+}
+
+void LastBackward::noteAutocast(capture::ThreadWord autocast) {
+  std::lock_guard lock(mutex_);
+  key_.autocast = autocast;
+}
+
+BackwardKey LastBackward::key() const {
+  std::lock_guard lock(mutex_);
+  return key_;
+}
+
+void LastBackward::countAgain() {
+  std::lock_guard lock(mutex_);
+  ++timesAgain_;
+}
+
+uint64_t LastBackward::timesAgain() const {
+  std::lock_guard lock(mutex_);
+  return timesAgain_;
+}
+
+} // namespace graphopt::driver
