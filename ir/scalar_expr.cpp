@@ -38,6 +38,7 @@ constexpr ScalarFunction kFunctions[] = {
     {"expm1", 1, ""},
     {"floor", 1, ""},
     {"floordiv", 2, "the quotient rounded down; integer division by zero raises"},
+    {"fma", 3, "the product of the first two plus the third, rounded once"},
     {"fmod", 2, "the remainder with the sign of the first"},
     {"hypot", 2, ""},
     {"index", 0, "the position of the element in a result of one dim"},

@@ -79,6 +79,8 @@ double applyFunction(const std::string &f, const Elements &x) {
     return std::max(x[0], x[1]);
   if (f == "min")
     return std::min(x[0], x[1]);
+  if (f == "fma")
+    return std::fma(x[0], x[1], x[2]);
   if (f == "floordiv")
     return std::floor(x[0] / x[1]);
   if (f == "remainder")
