@@ -52,7 +52,8 @@ bool drawsRandomNumbers(const ir::Graph &graph) {
 }
 
 bool writesBack(const ir::Graph &graph) {
-  return std::ranges::any_of(graph.body(), [](const auto &op) { return op->kind == ir::Op::Kind::Writeback; });
+  return std::ranges::any_of(graph.body(),
+                             [](const auto &op) { return op->kind == ir::Op::Kind::Writeback; });
 }
 
 /// Random numbers as they were drawn then; afterwards the generators go on from where they are now.
@@ -228,9 +229,8 @@ void CompiledPart::noteInputs(const ir::Graph &joint) {
 }
 
 bool CompiledPart::isSomeUndefined() const {
-  return std::ranges::any_of(outputs_, [](const Output &output) {
-    return output.form.kind == CotangentForm::Kind::Undefined;
-  });
+  return std::ranges::any_of(
+      outputs_, [](const Output &output) { return output.form.kind == CotangentForm::Kind::Undefined; });
 }
 
 /// Gradients follow the outputs in what the joint graph returns.

@@ -18,8 +18,8 @@ namespace graphopt::driver {
 /// What backwards of a segment's parts are compiled for.
 struct BackwardPlanning {
   BackwardKey key;
-  std::shared_ptr<LastBackward> last;               ///< gets what each backward is
-  std::vector<capture::ThreadWord> otherAutocasts;  ///< tried beside the key's
+  std::shared_ptr<LastBackward> last;              ///< gets what each backward is
+  std::vector<capture::ThreadWord> otherAutocasts; ///< tried beside the key's
 };
 
 class CompiledPart {

@@ -6,7 +6,9 @@
 #include "capture/segment_graph.h"
 #include "capture/thread_probe.h"
 #include "driver/segment_shape.h"
+#include "passes/cast_uses.h"
 #include "runtime/catalog.h"
+#include "runtime/interpret.h"
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <fmt/format.h>
@@ -51,6 +53,12 @@ std::vector<ThreadWord> otherAutocasts(const Segment &segment, ThreadWord expect
   return others;
 }
 
+/// The value of the whole graph that a part's input stands for.
+const std::string &sourceOf(const passes::GraphPart &part, const std::string &input) {
+  const auto use = part.uses.find(input);
+  return use == part.uses.end() ? input : use->second;
+}
+
 } // namespace
 
 bool wantsGradients(const SegmentRun &run) {
@@ -83,11 +91,8 @@ CompiledSegment::CompiledSegment(const Segment &segment, const std::vector<const
   for (size_t i = 0; i < liveIns_.size() + casts_.size(); ++i)
     slotOf(functional.declarations()[i]->name);
   planning.otherAutocasts = otherAutocasts(segment, planning.key.autocast);
-  std::vector<bool> requiresGrad;
-  for (ValueId id : wanted)
-    requiresGrad.push_back(segment.values[id].metadata.requiresGrad);
   std::vector<passes::GraphPart> parts =
-      passes::partsOf(functional, requiresGrad, *options.pieces, options.catalog);
+      passes::partsOf(functional, resultFacts(segment, wanted), *options.pieces, options.catalog);
   for (passes::GraphPart &part : parts)
     addPart(part, segment, wanted, versions, planning, options);
 }
@@ -109,36 +114,48 @@ size_t CompiledSegment::slotOf(const std::string &name) {
   return slots_.emplace(name, slots_.size()).first->second;
 }
 
-/// What an earlier part gives is known by now to have gradients or none.
+/// Whether what an earlier part gives requires gradients is known by now.
+void CompiledSegment::takeGradFlags(passes::GraphPart &part) const {
+  for (ir::Value *input : part.graph.declarations()) {
+    const auto slot = slots_.find(sourceOf(part, input->name));
+    for (const Part &earlier : parts_)
+      for (const Output &output : earlier.outputs)
+        if (slot != slots_.end() && output.slot == slot->second)
+          input->type.grad = input->type.grad && output.isDifferentiable;
+  }
+}
+
 void CompiledSegment::addPart(passes::GraphPart &part, const Segment &segment,
                               const std::vector<ValueId> &wanted, const ResultVersions &versions,
                               const BackwardPlanning &planning, const passes::ManagerOptions &options) {
   constexpr uint32_t kCrossing = 1U << 31; // numbers of values that only parts see, apart from all ids
-  const auto sourceOf = [&](const std::string &input) {
-    const auto use = part.uses.find(input);
-    return use == part.uses.end() ? input : use->second;
-  };
-  for (const Part &earlier : parts_)
-    for (size_t i = 0; i < earlier.outputs.size(); ++i)
-      for (ir::Value *input : part.graph.declarations())
-        if (const auto slot = slots_.find(sourceOf(input->name));
-            slot != slots_.end() && slot->second == earlier.outputs[i].slot)
-          input->type.grad = input->type.grad && earlier.compiled.isDifferentiable(i);
-  std::vector<Output> outputs;
+  takeGradFlags(part);
+  Part made;
   std::vector<uint32_t> numbers;
   for (const passes::GraphPart::Output &output : part.outputs) {
     const ValueId id = output.position ? wanted.at(*output.position) : 0;
     const size_t slot = slotOf(output.name);
-    outputs.push_back({id, versions.contains(id) ? versions.at(id) : 0, slot});
+    made.outputs.push_back({id, versions.contains(id) ? versions.at(id) : 0, slot});
     numbers.push_back(id != 0 ? id : kCrossing | static_cast<uint32_t>(slot));
   }
-  std::vector<Written> written = writtenBy(part.graph, segment);
-  CompiledPart compiled(part.graph, fmt::format("segment {}", segment.number), numbers, segment.device,
-                        planning, options);
-  std::vector<size_t> inputs;
-  for (const std::string &input : compiled.inputs())
-    inputs.push_back(slots_.at(sourceOf(input)));
-  parts_.push_back({std::move(compiled), std::move(inputs), std::move(outputs), std::move(written)});
+  made.written = writtenBy(part.graph, segment);
+  if (part.isViews) {
+    const passes::NeedsGrad needsGrad = passes::likelyNeedsGrad(part.graph);
+    for (size_t i = 0; i < made.outputs.size(); ++i)
+      made.outputs[i].isDifferentiable = needsGrad.at(part.graph.returnOp()->operands()[i].value);
+    for (const ir::Value *value : part.graph.declarations())
+      made.names.push_back(value->name);
+    made.views = std::make_shared<const ir::Graph>(std::move(part.graph));
+  } else {
+    made.compiled = std::make_shared<const CompiledPart>(
+        part.graph, fmt::format("segment {}", segment.number), numbers, segment.device, planning, options);
+    for (size_t i = 0; i < made.outputs.size(); ++i)
+      made.outputs[i].isDifferentiable = made.compiled->isDifferentiable(i);
+    made.names = made.compiled->inputs();
+  }
+  for (const std::string &input : made.names)
+    made.inputs.push_back(slots_.at(sourceOf(part, input)));
+  parts_.push_back(std::move(made));
 }
 
 std::vector<CompiledSegment::Written> CompiledSegment::writtenBy(const ir::Graph &functional,
@@ -155,8 +172,9 @@ std::vector<CompiledSegment::Written> CompiledSegment::writtenBy(const ir::Graph
 std::map<std::string, uint64_t> CompiledSegment::opaque() const {
   std::map<std::string, uint64_t> all;
   for (const Part &part : parts_)
-    for (const auto &[what, count] : part.compiled.opaque())
-      all[what] += count;
+    if (part.compiled)
+      for (const auto &[what, count] : part.compiled->opaque())
+        all[what] += count;
   return all;
 }
 
@@ -170,20 +188,27 @@ void CompiledSegment::run(const SegmentRun &run, const std::vector<ir::SymValue>
     slots[i] = run.tensors[liveIns_[i]];
   for (size_t i = 0; i < casts_.size(); ++i)
     slots[liveIns_.size() + i] = casts_.at(run, i);
-  for (const Part &part : parts_)
-    runPart(part, run, syms, slots);
+  for (const Part &part : parts_) {
+    std::vector<at::Tensor> inputs;
+    for (size_t slot : part.inputs)
+      inputs.push_back(slots[slot]);
+    const std::vector<at::Tensor> shown = part.compiled ? runPlan(part, run, syms, std::move(inputs), slots)
+                                                        : runViews(part, run, syms, inputs);
+    for (size_t i = 0; i < shown.size(); ++i)
+      slots[part.outputs[i].slot] = shown[i];
+  }
 }
 
 /// A write-back is one copy, whatever the operators were that wrote: versions are put where those leave them.
-void CompiledSegment::runPart(const Part &part, const SegmentRun &run, const std::vector<ir::SymValue> &syms,
-                              std::vector<at::Tensor> &slots) const {
+std::vector<at::Tensor> CompiledSegment::runPlan(const Part &part, const SegmentRun &run,
+                                                 const std::vector<ir::SymValue> &syms,
+                                                 std::vector<at::Tensor> inputs,
+                                                 const std::vector<at::Tensor> &slots) const {
   std::vector<int64_t> versions;
   for (const Written &written : part.written)
     versions.push_back(slots[written.liveIn]._version());
-  CompiledPart::Run step{{}, syms};
-  for (size_t slot : part.inputs)
-    step.inputs.push_back(slots[slot]);
-  part.compiled.run(step);
+  CompiledPart::Run step{std::move(inputs), syms};
+  part.compiled->run(step);
   for (size_t i = 0; i < versions.size(); ++i)
     setVersion(slots[part.written[i].liveIn], versions[i] + part.written[i].times);
   std::vector<at::Tensor> shown;
@@ -192,9 +217,27 @@ void CompiledSegment::runPart(const Part &part, const SegmentRun &run, const std
     if (output.value != 0)
       setVersion(step.made[i], output.version);
     shown.push_back(output.value != 0 ? run.take(output.value, step.made[i]) : step.made[i]);
-    slots[output.slot] = shown.back();
   }
-  part.compiled.save(step, shown);
+  part.compiled->save(step, shown);
+  return shown;
+}
+
+/// As the rows would run: their results share versions and histories with what they are views of. take()
+/// moves a tensor that nobody else holds into the program's own; of another it would make a copy that is no
+/// view.
+std::vector<at::Tensor> CompiledSegment::runViews(const Part &part, const SegmentRun &run,
+                                                  const std::vector<ir::SymValue> &syms,
+                                                  const std::vector<at::Tensor> &inputs) const {
+  runtime::Environment environment;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    environment[part.names[i]] = inputs[i];
+  runtime::InterpretOptions options;
+  options.syms = syms;
+  std::vector<at::Tensor> shown = runtime::interpret(*part.views, std::move(environment), options);
+  for (size_t i = 0; i < shown.size(); ++i)
+    if (part.outputs[i].value != 0)
+      shown[i] = run.take(part.outputs[i].value, std::move(shown[i]));
+  return shown;
 }
 
 } // namespace graphopt::driver

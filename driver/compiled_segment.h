@@ -1,4 +1,5 @@
-// A segment with gradients, compiled: stretches of it, each a plan with an autograd node, one after the other.
+// A segment with gradients, compiled: stretches of it, one after the other, each a plan with an autograd
+// node, or views that run as they are.
 #pragma once
 #include "capture/frame.h"
 #include "capture/segment_sizes.h"
@@ -45,14 +46,17 @@ private:
     capture::ValueId value = 0; ///< 0: later parts alone read it
     int64_t version = 0;
     size_t slot = 0;
+    bool isDifferentiable = false;
   };
   struct Written {
     size_t liveIn = 0;
     uint32_t times = 0; ///< by operators whose schemas say so: each raises its version
   };
   struct Part {
-    CompiledPart compiled;
-    std::vector<size_t> inputs; ///< slots
+    std::shared_ptr<const CompiledPart> compiled;
+    std::shared_ptr<const ir::Graph> views; ///< one of the two
+    std::vector<std::string> names;         ///< of the inputs
+    std::vector<size_t> inputs;             ///< slots
     std::vector<Output> outputs;
     std::vector<Written> written;
   };
@@ -63,8 +67,13 @@ private:
                const BackwardPlanning &planning, const passes::ManagerOptions &options);
   std::vector<Written> writtenBy(const ir::Graph &functional, const capture::Segment &segment) const;
   size_t slotOf(const std::string &name);
-  void runPart(const Part &part, const capture::SegmentRun &run, const std::vector<ir::SymValue> &syms,
-               std::vector<at::Tensor> &slots) const;
+  void takeGradFlags(passes::GraphPart &part) const;
+  std::vector<at::Tensor> runPlan(const Part &part, const capture::SegmentRun &run,
+                                  const std::vector<ir::SymValue> &syms, std::vector<at::Tensor> inputs,
+                                  const std::vector<at::Tensor> &slots) const;
+  std::vector<at::Tensor> runViews(const Part &part, const capture::SegmentRun &run,
+                                   const std::vector<ir::SymValue> &syms,
+                                   const std::vector<at::Tensor> &inputs) const;
 
   std::optional<capture::SegmentSizes> sizes_;
   std::vector<capture::ValueId> liveIns_; ///< in order of the graph's declarations

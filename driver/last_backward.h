@@ -22,7 +22,8 @@ struct CotangentForm {
     Dense      ///< laid out in another order of the dims, or expanded (as sum's backward gives it)
   };
   Kind kind = Kind::AsResult;
-  std::vector<uint8_t> order = {}; ///< of Dense: dims from the outermost in, without those it is expanded along
+  std::vector<uint8_t> order =
+      {}; ///< of Dense: dims from the outermost in, without those it is expanded along
   auto operator<=>(const CotangentForm &) const = default;
 };
 

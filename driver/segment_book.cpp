@@ -29,7 +29,8 @@ class NotesBackward final : public torch::autograd::FunctionPreHook {
 public:
   /// `result`: the number of the node's output `output`.
   NotesBackward(std::shared_ptr<LastBackward> last, uint32_t result, const at::Tensor &tensor)
-      : last_(std::move(last)), result_(result), output_(tensor.output_nr()), strides_(tensor.strides().vec()) {}
+      : last_(std::move(last)), result_(result), output_(tensor.output_nr()),
+        strides_(tensor.strides().vec()) {}
   torch::autograd::variable_list operator()(const torch::autograd::variable_list &gradients) override {
     last_->noteAutocast(capture::ThreadProbe::autocastOf(capture::ThreadProbe().now()));
     if (output_ < gradients.size())
@@ -174,9 +175,9 @@ SegmentBook::Compiled SegmentBook::compile(const SegmentRun &run, const SegmentP
                                            std::string &reason) {
   try {
     Lowering &lowering = lowerings_.try_emplace(recorded->segment.settings, pieceFolder()).first->second;
-    auto segment = std::make_shared<const CompiledSegment>(
-        recorded->segment, others, wantedResults(run), *entry.versions,
-        BackwardPlanning{key, entry.last, {}}, lowering);
+    auto segment = std::make_shared<const CompiledSegment>(recorded->segment, others, wantedResults(run),
+                                                           *entry.versions,
+                                                           BackwardPlanning{key, entry.last, {}}, lowering);
     ++facts_.compiled;
     for (const auto &[operatorAndReason, count] : segment->opaque())
       facts_.opaque[operatorAndReason] += count;

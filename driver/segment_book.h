@@ -10,9 +10,9 @@ namespace graphopt::driver {
 
 /// What became of segments with gradients.
 struct SegmentBookFacts {
-  uint64_t compiled = 0;                   ///< plans made
-  uint64_t runs = 0;                       ///< of plans
-  uint64_t again = 0; ///< backwards that no plan was made for: the operators ran again, through autograd
+  uint64_t compiled = 0; ///< plans made
+  uint64_t runs = 0;     ///< of plans
+  uint64_t again = 0;    ///< backwards that no plan was made for: the operators ran again, through autograd
   std::map<std::string, uint64_t> reasons; ///< why others went through autograd's own nodes, with counts
   std::map<std::string, uint64_t> opaque;  ///< operators in plans that were not taken apart, and why
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace graphopt::driver {
@@ -44,13 +45,20 @@ Ids writtenFamilies(const Segment &segment) {
   return families;
 }
 
-bool sharesMemory(const Segment &segment, const std::vector<ValueId> &wanted) {
-  Ids families;
-  return std::ranges::any_of(wanted,
-                             [&](ValueId id) { return !families.insert(segment.values[id].family).second; });
-}
-
 } // namespace
+
+std::vector<passes::ResultFacts> resultFacts(const Segment &segment, const std::vector<ValueId> &wanted) {
+  std::unordered_map<ValueId, size_t> sharers;
+  for (ValueId id : wanted)
+    ++sharers[segment.values[id].family];
+  std::vector<passes::ResultFacts> facts;
+  for (ValueId id : wanted) {
+    const ValueId family = segment.values[id].family;
+    facts.push_back(
+        {segment.values[id].metadata.requiresGrad, segment.values[family].isLiveIn, sharers[family] > 1});
+  }
+  return facts;
+}
 
 uint32_t timesWritten(const Segment &segment, ValueId liveIn) {
   uint32_t times = 0;
@@ -76,15 +84,10 @@ std::string reasonForAutograd(const Segment &segment, const std::vector<ValueId>
     return "some of it runs in inference mode or below autograd";
   if (castsForAnother(segment))
     return "some of it runs under autocast of another device than its own";
-  if (std::ranges::any_of(wanted,
-                          [&](ValueId id) { return segment.values[segment.values[id].family].isLiveIn; }))
-    return "a view of memory from outside leaves it";
   if (std::ranges::any_of(wanted, [&](ValueId id) {
         return segment.values[id].family != id && written.contains(segment.values[id].family);
       }))
     return "a view of memory that was written leaves it";
-  if (sharesMemory(segment, wanted))
-    return "two tensors that share memory leave it";
   return "";
 }
 

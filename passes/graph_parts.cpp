@@ -1,10 +1,11 @@
 // Values that cross from one part to the next are results of the one and inputs of the other.
 #include "passes/graph_parts.h"
 
+#include "ir/alias.h"
 #include "ir/splice.h"
 #include "passes/cast_uses.h"
+#include "passes/own_uses.h"
 #include "passes/regions.h"
-#include "passes/sized_pieces.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -22,26 +23,11 @@ bool isConstant(const Value &value) {
   return value.kind == Value::Kind::Const || value.kind == Value::Kind::HostVal;
 }
 
-/// Whether one gradient reaches an operand of the unit, whatever it is made of: added to the gradient so far
-/// as a whole.
-bool addsOnce(const ir::BackwardPiece &piece, size_t operand) {
-  const std::string soFar = fmt::format("s{}", operand);
-  const ir::Operand &gradient = piece.graph.returnOp()->operands().at(operand);
-  if (!gradient.isValue() || !gradient.value->isResult())
-    return gradient.isValue() && gradient.value->name == soFar; // nothing was added
-  const Op &last = *gradient.value->def;
-  if (!last.isCall("aten.add.Tensor"))
-    return false;
-  return std::ranges::any_of(last.operands(), [&](const ir::Operand &term) {
-    return term.isValue() && term.value->name == soFar && term.value->users().size() == 1;
-  });
-}
-
 class Cutter {
 public:
-  Cutter(const ir::Graph &whole, const std::vector<bool> &requiresGrad, ir::PieceSource &pieces,
+  Cutter(const ir::Graph &whole, const std::vector<ResultFacts> &results, ir::PieceSource &pieces,
          const ir::OpCatalog *catalog)
-      : whole_(whole), requiresGrad_(requiresGrad), pieces_(pieces), catalog_(catalog),
+      : whole_(whole), results_(results), pieces_(pieces), catalog_(catalog),
         needsGrad_(likelyNeedsGrad(whole)) {}
 
   std::vector<GraphPart> run() {
@@ -49,11 +35,10 @@ public:
     std::vector<GraphPart> parts;
     for (size_t part = 0; part < partCount_; ++part)
       parts.push_back(make(part));
-    if (partCount_ == 1)
-      return parts;
     checkWrites();
     for (size_t part = 0; part < partCount_; ++part)
-      splitUses(part, parts[part]);
+      if (!parts[part].isViews)
+        splitUses(part, parts[part]);
     return parts;
   }
 
@@ -65,7 +50,7 @@ private:
     std::unordered_set<const Value *> ends, inner;
     const std::vector<ir::Operand> &results = whole_.returnOp()->operands();
     for (size_t i = 0; i < results.size(); ++i)
-      if (results[i].isValue() && results[i].value->isResult() && requiresGrad_.at(i))
+      if (results[i].isValue() && results[i].value->isResult() && results_.at(i).requiresGrad)
         ends.insert(results[i].value);
     std::unordered_map<const Value *, std::set<const Value *>> from;
     for (const auto &op : whole_.body()) {
@@ -86,15 +71,50 @@ private:
     return inner;
   }
 
+  /// The views from where memory was made to the results that show it.
+  std::unordered_set<const Op *> shownViews() const {
+    std::unordered_set<const Op *> views;
+    std::unordered_set<const Value *> shared, bases;
+    const ir::AliasInfo aliases(whole_);
+    const std::vector<ir::Operand> &results = whole_.returnOp()->operands();
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (!results[i].isValue() || !(results_.at(i).isOutsideMemory || results_.at(i).sharesMemory))
+        continue;
+      const Value *base = aliases.base(results[i].value);
+      if (results_[i].isOutsideMemory && !base->isDeclared())
+        userError("a result is memory from outside, and no view operator says how");
+      for (const ir::ViewStep &step : aliases.chain(results[i].value))
+        views.insert(step.op);
+      (base == results[i].value ? shared : bases).insert(base);
+    }
+    for (const Value *value : shared)
+      if (!bases.contains(value))
+        userError("results share memory, and no view operator says how");
+    return views;
+  }
+
   void numberOps() {
     const std::unordered_set<const Value *> inner = innerResults();
+    const std::unordered_set<const Op *> views = shownViews();
+    std::optional<bool> isViews; // the part that is being filled, once it has an operator
     for (const auto &op : whole_.body()) {
       if (op->kind == Op::Kind::Writeback || op->kind == Op::Kind::Return)
         continue;
-      partOf_[op.get()] = partCount_ - 1;
-      if (std::ranges::any_of(op->results(), [&](const Value *result) { return inner.contains(result); }))
+      const bool isView = views.contains(op.get());
+      if (isViews.value_or(isView) != isView)
         ++partCount_;
+      isViews = isView;
+      partOf_[op.get()] = partCount_ - 1;
+      if (isView)
+        viewParts_.insert(partCount_ - 1);
+      else if (std::ranges::any_of(op->results(),
+                                   [&](const Value *value) { return inner.contains(value); })) {
+        ++partCount_;
+        isViews.reset();
+      }
     }
+    if (!isViews && partCount_ > 1)
+      --partCount_; // nothing came after the last cut
   }
 
   size_t partOf(const Value *value) const { return value->isResult() ? partOf_.at(value->def) : 0; }
@@ -110,7 +130,10 @@ private:
   // ---- one part
 
   GraphPart make(size_t part) {
-    GraphPart made{ir::Graph(partCount_ == 1 ? whole_.name : fmt::format("{}.{}", whole_.name, part)), {}, {}};
+    GraphPart made{viewParts_.contains(part),
+                   ir::Graph(partCount_ == 1 ? whole_.name : fmt::format("{}.{}", whole_.name, part)),
+                   {},
+                   {}};
     ir::Graph &graph = made.graph;
     graph.stage = whole_.stage;
     graph.form = whole_.form;
@@ -200,10 +223,10 @@ private:
         continue;
       const size_t part = partOf_.at(op.get());
       for (const Value *written : overwrittenBy(*op, catalog_)) {
-        const bool isEarlier =
-            (written->isResult() && partOf(written) < part) ||
-            std::ranges::any_of(written->users(),
-                                [&](const Op *user) { return partOf(*user).value_or(part) < part; });
+        const bool isEarlier = (written->isResult() && partOf(written) < part) ||
+                               std::ranges::any_of(written->users(), [&](const Op *user) {
+                                 return partOf(*user).value_or(part) < part;
+                               });
         if (isEarlier)
           userError(fmt::format("'%{}' is written in place between two results that depend on one another",
                                 written->name));
@@ -228,102 +251,31 @@ private:
     return (value->isResult() && isResult(value)) || isReadAfter(part, value);
   }
 
-  void splitUses(size_t part, GraphPart &made) {
+  void splitUses(size_t part, GraphPart &made) const {
     for (Value *input : std::vector<Value *>(made.graph.declarations())) {
       const Value *value = whole_.find(input->name);
-      if (isConstant(*value) || !needs(value) || !othersComeFirst(part, value))
-        continue;
-      std::vector<Op *> users; // of the part, in order
-      for (Op *op : made.graph.body().ops())
-        if (op->computes() && op->usesValue(input))
-          users.push_back(op);
-      if (users.size() > 1 || (users.size() == 1 && timesTaken(*users[0], input) > 1))
-        giveOwnInputs(made, input, users);
-      else if (!users.empty())
-        checkAddsOnce(made.graph, *users[0], input);
+      if (!isConstant(*value) && needs(value))
+        giveOwnUses(made, input,
+                    othersComeFirst(part, value) ? Gradients::ComeFirst : Gradients::MayComeFirst, pieces_,
+                    catalog_);
     }
-  }
-
-  /// As operands of their own; kernels do not ask whether two are one tensor, operators made of others may.
-  size_t timesTaken(const Op &op, const Value *value) const {
-    const ir::OpInfo *info = op.kind == Op::Kind::Call && catalog_ ? catalog_->find(op.name) : nullptr;
-    if (!info || info->composite)
-      return 1;
-    return static_cast<size_t>(std::ranges::count(op.operands(), value, &ir::Operand::value));
-  }
-
-  void checkAddsOnce(const ir::Graph &graph, const Op &op, const Value *value) {
-    const NeedsGrad needsGrad = likelyNeedsGrad(graph);
-    const Unit unit = unitOf(graph, op, needsGrad);
-    ir::GradientTypes cotangents, soFar;
-    for (const Value *result : op.results()) {
-      ir::Type type = result->type;
-      type.grad = false;
-      const auto known = needsGrad.find(result);
-      cotangents.push_back(known != needsGrad.end() && known->second ? std::optional(type) : std::nullopt);
-    }
-    if (std::ranges::none_of(cotangents, [](const auto &type) { return type.has_value(); }))
-      return;
-    size_t operand = 0;
-    for (size_t i = 0; i < unit.operands.size(); ++i) {
-      ir::Type type = unit.operands[i]->type;
-      type.grad = false;
-      const bool isIt = unit.operands[i] == value;
-      operand = isIt ? i : operand;
-      soFar.push_back(isIt ? std::optional(type) : std::nullopt);
-    }
-    SizedPieces sized(pieces_);
-    const ir::BackwardPiece &piece = sized.backward(unit.graph, cotangents, soFar);
-    if (!piece.opaque.empty() || !addsOnce(piece, operand))
-      userError(fmt::format("'{}' may take '%{}' several times inside: autograd adds their gradients one by "
-                            "one, between those of others",
-                            op.name, value->name));
-  }
-
-  /// The last operator first, and the operands of one in their order: so the engine hands out gradients.
-  void giveOwnInputs(GraphPart &made, Value *input, const std::vector<Op *> &users) {
-    ir::Graph &graph = made.graph;
-    const auto own = [&] {
-      Value *use = graph.declare(input->kind, graph.freshName(input->name + ".use"), input->type);
-      made.uses[use->name] = input->name;
-      return use;
-    };
-    for (auto user = users.rbegin(); user != users.rend(); ++user) {
-      for (size_t left = timesTaken(**user, input); left > 1; --left) {
-        std::vector<ir::Operand> operands = (*user)->operands();
-        std::ranges::find(operands, input, &ir::Operand::value)->value = own();
-        (*user)->setOperands(std::move(operands));
-      }
-      Value *last = own();
-      (*user)->replaceUses(input, last);
-      if ((*user)->body())
-        for (Op *inner : (*user)->body()->ops())
-          inner->replaceUses(input, last);
-    }
-    for (const auto &[use, of] : made.uses)
-      if (of == input->name)
-        for (const Op *user : std::vector<Op *>(graph.find(use)->users()))
-          if (user->parent() == &graph.body())
-            checkAddsOnce(graph, *user, graph.find(use));
-    input->type.grad = false;
-    if (!input->hasUses())
-      graph.eraseDeclaration(input);
   }
 
   const ir::Graph &whole_;
-  const std::vector<bool> &requiresGrad_;
+  const std::vector<ResultFacts> &results_;
   ir::PieceSource &pieces_;
   const ir::OpCatalog *catalog_;
   const NeedsGrad needsGrad_;
   std::unordered_map<const Op *, size_t> partOf_;
+  std::set<size_t> viewParts_;
   size_t partCount_ = 1;
 };
 
 } // namespace
 
-std::vector<GraphPart> partsOf(const ir::Graph &functional, const std::vector<bool> &requiresGrad,
+std::vector<GraphPart> partsOf(const ir::Graph &functional, const std::vector<ResultFacts> &results,
                                ir::PieceSource &pieces, const ir::OpCatalog *catalog) {
-  return Cutter(functional, requiresGrad, pieces, catalog).run();
+  return Cutter(functional, results, pieces, catalog).run();
 }
 
 } // namespace graphopt::passes

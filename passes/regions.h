@@ -1,5 +1,5 @@
-// Isolated regions (updates and groups): the outer values that a body reads, and those that it is a new version
-// of.
+// Isolated regions (updates and groups): the outer values that a body reads, and those that it is a new
+// version of.
 #pragma once
 #include "ir/graph.h"
 #include "ir/op_catalog.h"

@@ -30,8 +30,9 @@ struct LoweredForward {
 /// Appends the backward: a cotangent for each returned value that requires gradients; after the outputs, the
 /// return gives the gradient of every declared value that requires one, in order of declaration (none where
 /// there is none). The header says of each output whether it requires gradients: outputs=[true, false,
-/// undefined], the last for one that has no cotangent though it does. An operator whose backward cannot be taken apart gets a vjp. Throws a user error where autograd would, at
-/// backward, since the program has written in place what an operator's backward reads.
+/// undefined], the last for one that has no cotangent though it does. An operator whose backward cannot be
+/// taken apart gets a vjp. Throws a user error where autograd would, at backward, since the program has
+/// written in place what an operator's backward reads.
 void appendBackward(ir::Graph &graph, const LoweredForward &forward, PassContext &context,
                     ir::PieceSource &pieces, Splicer &splicer);
 

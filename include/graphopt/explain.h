@@ -100,9 +100,9 @@ struct Explanation {
   std::vector<std::string> overLimits = {};     ///< why calls ran eagerly, the last ones
   std::vector<std::string> dynamic = {};        ///< sizes and integers that were seen to change
   std::vector<std::string> unknownShapes = {}; ///< operators whose results' sizes have no rule: recorded anew
-  std::vector<std::string> verifyFindings = {};     ///< differences, and what was not verified: the last ones
-  size_t compiledSegments = 0;                      ///< with gradients: forward and backward plans made
-  uint64_t compiledRuns = 0;                        ///< of such plans
+  std::vector<std::string> verifyFindings = {}; ///< differences, and what was not verified: the last ones
+  size_t compiledSegments = 0;                  ///< with gradients: forward and backward plans made
+  uint64_t compiledRuns = 0;                    ///< of such plans
   /// Backwards that came in a way that no plan was made for (another autocast, other cotangents): the segment
   /// ran again, through autograd's nodes, and its next calls are compiled for that way.
   uint64_t backwardsAgain = 0;

@@ -115,12 +115,14 @@ std::map<std::string, std::string> readListed(const std::string &path) {
 
 constexpr const char *kListed = "as listed";
 
-/// What became of a model's steps, as the list says it: nothing where they are equal and went through
-/// compiled backwards; "first" where they did with their first result alone.
-std::string kindOf(const StepsOutcome &all, const StepsOutcome &first) {
-  if (all.verdict != Outcome::Verdict::Equal || first.verdict != Outcome::Verdict::Equal)
+/// What became of a model's steps, as the list says it: nothing where they are equal and all through compiled
+/// backwards.
+std::string kindOf(const StepsOutcome &outcome) {
+  if (outcome.verdict != Outcome::Verdict::Equal)
     return "differs";
-  return all.compiledRuns > 0 ? "" : first.compiledRuns > 0 ? "first" : "uncompiled";
+  if (outcome.compiledRuns == 0)
+    return "uncompiled";
+  return outcome.otherRuns > 0 ? "partly" : "";
 }
 
 /// `kind`: what became of it, empty for what has no line in the list.
@@ -137,18 +139,13 @@ std::string verdictBy(const Settings &settings, const std::string &name, const s
 }
 
 std::string stepsRow(const Settings &settings, const std::string &name) {
-  const ScriptedFactory load = scriptedOf(settings, name);
-  const StepsOutcome all = checkSteps(load, Results::All, settings.autocast);
-  const bool isOver = all.verdict != Outcome::Verdict::Equal || all.compiledRuns > 0;
-  const StepsOutcome first = isOver ? StepsOutcome() : checkSteps(load, Results::First, settings.autocast);
-  std::string reason = all.reason + (first.reason.empty() ? "" : " | the first result: " + first.reason);
-  const std::string verdict = all.verdict == Outcome::Verdict::Invalid
-                                  ? toString(all.verdict)
-                                  : verdictBy(settings, name, kindOf(all, first), reason);
+  StepsOutcome o = checkSteps(scriptedOf(settings, name), settings.autocast);
+  const std::string verdict = o.verdict == Outcome::Verdict::Invalid
+                                  ? toString(o.verdict)
+                                  : verdictBy(settings, name, kindOf(o), o.reason);
   const bool isTrain = settings.scripted || settings.fileOf(name).string().ends_with(".train.pt");
   return fmt::format("{} | {} | {:.4g} | {:.4g} | {} | {} | {} | {} | {}", name, isTrain ? "train" : "eval",
-                     all.first, all.last, all.segments, all.compiledRuns + first.compiledRuns,
-                     all.otherRuns + first.otherRuns, verdict, reason);
+                     o.first, o.last, o.segments, o.compiledRuns, o.otherRuns, verdict, o.reason);
 }
 
 std::string dryRow(const Settings &settings, const std::string &name) {

@@ -36,7 +36,6 @@ enum class Contents { Fresh, Given };
 
 struct Given {
   const ScriptedFactory &load;
-  Results results;
   bool autocast;
 };
 
@@ -140,49 +139,15 @@ std::string difference(const Trainee &want, const Trainee &got) {
   return "";
 }
 
-/// The whole of a result, or its first tensor that requires a gradient.
-c10::IValue chosen(const c10::IValue &result, Results results) {
-  if (results == Results::All)
-    return result;
-  for (const Tensor &leaf : leavesOf({result}))
-    if (leaf.is_floating_point() && leaf.requires_grad())
-      return leaf;
-  return result;
-}
-
-Call eagerly(const Trainee &trainee, Results results) {
+Call eagerly(const Trainee &trainee) {
   std::shared_ptr<capture::Program> program = capture::torchScriptProgram(trainee.module());
-  return [program, results](const Values &args) { return chosen(program->call(args), results); };
+  return [program](const Values &args) { return program->call(args); };
 }
-
-/// The program compiled.
-class Fast {
-public:
-  Fast(const Trainee &trainee, Results results) {
-    if (results == Results::All) {
-      const CompiledScript fast = compile(trainee.module());
-      call_ = [fast](const Values &args) { return fast.forward(args); };
-      explain_ = [fast] { return fast.explain(); };
-      return;
-    }
-    // What it does not return dies before its segment runs.
-    auto fast =
-        compile([call = eagerly(trainee, results)](const Values *args) { return call(*args).toTensor(); });
-    call_ = [fast](const Values &args) { return c10::IValue(fast(&args)); };
-    explain_ = [fast] { return fast.explain(); };
-  }
-  const Call &call() const { return call_; }
-  Explanation explain() const { return explain_(); }
-
-private:
-  Call call_;
-  std::function<Explanation()> explain_;
-};
 
 /// Whether eager gives the same twice: asked once something differs.
 std::string eagersOwnDifference(const Given &given, Contents contents) {
   Trainee first(given, contents), second(given, contents);
-  const Call firstCall = eagerly(first, given.results), secondCall = eagerly(second, given.results);
+  const Call firstCall = eagerly(first), secondCall = eagerly(second);
   for (int number = 1; number <= kSteps; ++number) {
     first.step(number, firstCall);
     second.step(number, secondCall);
@@ -210,13 +175,13 @@ StepsOutcome failed(StepsOutcome outcome, Outcome::Verdict verdict, const std::s
 StepsOutcome check(const Given &given, Contents contents) {
   StepsOutcome outcome;
   Trainee eager(given, contents), compiled(given, contents);
-  const Fast fast(compiled, given.results);
-  const Call eagerCall = eagerly(eager, given.results);
+  const CompiledScript fast = compile(compiled.module());
+  const Call eagerCall = eagerly(eager);
   for (int number = 1; number <= kSteps; ++number) {
     eager.step(number, eagerCall);
     if (!eager.error.empty())
       return failed(outcome, Outcome::Verdict::Invalid, "eager: " + eager.error);
-    compiled.step(number, fast.call());
+    compiled.step(number, [&](const Values &args) { return fast.forward(args); });
     if (std::string d = difference(eager, compiled); !d.empty()) {
       if (std::string own = eagersOwnDifference(given, contents); !own.empty())
         return failed(outcome, Outcome::Verdict::Invalid, "eager beside eager: " + own);
@@ -233,9 +198,9 @@ StepsOutcome check(const Given &given, Contents contents) {
 
 } // namespace
 
-StepsOutcome checkSteps(const ScriptedFactory &load, Results results, bool autocast) {
+StepsOutcome checkSteps(const ScriptedFactory &load, bool autocast) {
   const c10::AutoGradMode grad(true);
-  const Given given{load, results, autocast};
+  const Given given{load, autocast};
   StepsOutcome outcome = check(given, Contents::Fresh);
   if (outcome.verdict == Outcome::Verdict::Invalid)
     outcome = check(given, Contents::Given);

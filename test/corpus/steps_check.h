@@ -5,12 +5,6 @@
 
 namespace graphopt::corpus {
 
-/// Which results the program gives, and the loss is made of.
-enum class Results {
-  All,
-  First ///< the first that requires a gradient: a segment that nothing else leaves
-};
-
 struct StepsOutcome {
   /// Wrong: a difference, another error, or a loss that is not finite. Invalid: eager fails itself, has other
   /// results under the same seed, or has nothing to train.
@@ -25,6 +19,6 @@ struct StepsOutcome {
 /// Compared after each step: the loss, results, gradients, parameters, buffers and arguments. Each step
 /// has contents of its own, or the given ones where eager has no result for others. With `autocast`, forwards
 /// run in a region each.
-StepsOutcome checkSteps(const ScriptedFactory &load, Results results, bool autocast);
+StepsOutcome checkSteps(const ScriptedFactory &load, bool autocast);
 
 } // namespace graphopt::corpus

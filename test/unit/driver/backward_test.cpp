@@ -135,8 +135,44 @@ TEST(Backward, aSecondForwardBeforeTheFirstBackward) {
                 compiled = runProgram(program, true, Inputs::Plain);
   EXPECT_TRUE(sameBits(eager.values[0], compiled.values[0])); // used once in a segment
   EXPECT_TRUE(sameBits(eager.values[1], compiled.values[1]));
-  EXPECT_TRUE(at::allclose(eager.values[2], compiled.values[2], 1e-5, 1e-6));
+  EXPECT_TRUE(sameBits(eager.values[2], compiled.values[2])); // twice: autograd's engine adds one by one
   EXPECT_GT(compiled.explanation.compiledRuns, 0u);
+}
+
+/// Of what is used many times in a segment and in others too, each segment gives a sum.
+TEST(Backward, aWeightOfALoopInTwoSegments) {
+  Tensors gradients;
+  for (bool compiled : {false, true}) {
+    torch::manual_seed(5);
+    const Tensor weight = torch::randn({6, 6}).requires_grad_();
+    const auto loop = [weight](Tensor h) {
+      for (int step = 0; step < 6; ++step)
+        h = torch::tanh(h.matmul(weight));
+      return h;
+    };
+    auto fast = graphopt::compile(loop);
+    for (int i = 0; i < 4; ++i) {
+      weight.mutable_grad() = Tensor();
+      const Tensor a = compiled ? fast(input(1)) : loop(input(1)),
+                   b = compiled ? fast(input(2)) : loop(input(2));
+      (a.sum() + b.pow(2).sum()).backward();
+    }
+    gradients.push_back(weight.grad());
+    EXPECT_EQ(fast.explain().compiledRuns > 0, compiled);
+  }
+  EXPECT_TRUE(at::allclose(gradients[0], gradients[1], 1e-5, 1e-6));
+}
+
+/// The caller's own use of an argument comes before those of the segment.
+TEST(Backward, anArgumentThatIsUsedBesideTheSegmentToo) {
+  expectAsEager(
+      [](const Forward &forward, Net &net) {
+        const Tensor x = input(1).requires_grad_(), before = x.exp();
+        const Tensor y = forward(before);
+        (y.pow(2).sum() + (before * 3).tanh().sum()).backward();
+        return Tensors{x.grad(), net.first->weight.grad()};
+      },
+      Inputs::WithGradients);
 }
 
 /// `to` gives its operand back when there is nothing to change: no second result.

@@ -1,5 +1,5 @@
-// Results that other results are computed from: each part of a segment has a node of its own, and programs get
-// from the chain of them what they get from autograd's.
+// Results that other results are computed from: each part of a segment has a node of its own, and programs
+// get from the chain of them what they get from autograd's.
 #include <graphopt/graphopt.h>
 
 #include <gtest/gtest.h>
@@ -54,6 +54,27 @@ struct Layers : torch::nn::Module {
     for (int layer = 0; layer < 3; ++layer)
       all.push_back(h = h + at::gelu(shared(norm(h))));
     return all;
+  }
+};
+
+/// Views of one another, of a parameter, and of what no result is.
+struct Views : torch::nn::Module {
+  torch::nn::Linear in{4, 6};
+  Tensor table;
+  Views() {
+    register_module("in", in);
+    table = register_parameter("table", torch::randn({3, 4}));
+  }
+  Tensors forward(const Tensor &x) {
+    const Tensor h = in(x).tanh(), rest = in(x + table.unsqueeze(1)).sigmoid();
+    const Tensors halves = rest.chunk(2, 2);
+    return {h,
+            h.select(1, 0),
+            (h.select(1, 1) * halves[1].select(1, 0).sum(1, true)).exp(),
+            h.transpose(0, 1).contiguous().view({5, 18}),
+            halves[0] * 2,
+            halves[1],
+            table.t()};
   }
 };
 
@@ -114,7 +135,7 @@ Tensor weighted(const Tensors &results) {
 }
 
 template <class Model> class InnerResults : public testing::Test {};
-using Models = testing::Types<Cells, Layers>;
+using Models = testing::Types<Cells, Layers, Views>;
 TYPED_TEST_SUITE(InnerResults, Models);
 
 TYPED_TEST(InnerResults, oneLossOfAll) {
