@@ -21,6 +21,13 @@ using Arguments = RowArguments;
 
 One asFirst(const Arguments &in) { return in.first() ? One(*in.first()) : std::nullopt; }
 
+/// One number of all elements; some want at least one of them.
+One overAll(const Arguments &in) {
+  const Sizes *sizes = in.first();
+  const bool isEmpty = sizes && std::find(sizes->begin(), sizes->end(), 0) != sizes->end();
+  return sizes && !isEmpty ? One(Sizes()) : std::nullopt;
+}
+
 /// One that draws: else it returns its argument.
 One dropout(const Arguments &in) {
   const Sizes *sizes = in.first();
@@ -238,6 +245,11 @@ const std::unordered_map<std::string_view, Rule> &rules() {
       {"dropout", one(dropout)},
       {"feature_dropout", one(dropout)},
       {"alpha_dropout", one(dropout)},
+      {"aten.prod", one(overAll)},
+      {"aten.max", one(overAll)},
+      {"aten.min", one(overAll)},
+      {"aten.median", one(overAll)},
+      {"aten.nanmedian", one(overAll)},
       {"aten.where.self", one(where)},
       {"binary_cross_entropy_with_logits", one(lossOf)},
       {"binary_cross_entropy", one(lossOf)},

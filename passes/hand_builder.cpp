@@ -70,6 +70,13 @@ ir::Value *HandBuilder::cast(ir::Value *value, ir::DType dtype) {
               {{"dtype", ir::Attr::word(std::string(ir::dtypeName(dtype)))}});
 }
 
+ir::Value *HandBuilder::contiguous(ir::Value *value) {
+  if (!value->type.strides)
+    return value;
+  return call("aten.clone", {value}, typeLike(value->type, value->type.dtype, value->type.sizes),
+              {{"memory_format", ir::Attr::word("contiguous")}});
+}
+
 ir::Graph HandBuilder::finish(ir::Value *gradient, const ir::GradientTypes &soFar) {
   if (!soFar.empty() && soFar[0])
     gradient = call("aten.add.Tensor", {input("s0", *soFar[0]), gradient}, *soFar[0]);

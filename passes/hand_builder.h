@@ -28,6 +28,7 @@ public:
   ir::Value *concat(const std::vector<ir::Value *> &pieces, int64_t dim, ir::Type type);
   ir::Value *filled(const char *name, const ir::Type &type); ///< zeros or ones
   ir::Value *cast(ir::Value *value, ir::DType dtype);        ///< itself when it is of that dtype
+  ir::Value *contiguous(ir::Value *value);                   ///< itself when it is
 
   /// Ends the piece of a unit with one operand: the gradient, added to the gradient so far.
   ir::Graph finish(ir::Value *gradient, const ir::GradientTypes &soFar);

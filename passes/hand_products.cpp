@@ -4,7 +4,8 @@
 // mask picks one, so each element has the bits of the way that eager takes; what eager scatters through a
 // mask is a where.
 //
-// Operands that are not contiguous have no rule: eager's two ways give gradients of different strides.
+// prod of what is not contiguous has no rule: eager's two ways give gradients of different strides. Those of
+// cumprod are contiguous both.
 #include "passes/hand_products.h"
 
 #include "passes/hand_builder.h"
@@ -80,7 +81,7 @@ public:
   }
 
   HandBuilder b;
-  ir::Value *const x, *const y, *const g;
+  ir::Value *x, *const y, *g;
 };
 
 // ---- prod
@@ -187,6 +188,8 @@ Gradient ofFirstZeros(Steps &s, ir::Value *isZero, ir::Value *zerosUpToHere, siz
 /// Where there are no zeros this is the way without zeros: nothing is filled, and no zero is the first.
 ir::Graph backwardOfScan(const Product &product, size_t dim) {
   Steps s(product);
+  s.x = s.b.contiguous(s.x);
+  s.g = s.b.contiguous(s.g);
   const ir::Type type = s.like(product.x.dtype);
   ir::Value *isZero = s.isEqual(s.x, 0);
   ir::Value *zerosUpToHere = s.scan("aten.cumsum", isZero, dim);
@@ -214,10 +217,13 @@ bool isNeutral(const ir::Type &type) {
                           }) <= 1;
 }
 
-bool hasPlainLayouts(const Product &product) {
-  const auto isContiguous = [](const std::optional<ir::Type> &type) { return !type || !type->strides; };
-  return !product.x.strides && !product.y.strides && isNeutral(product.g) &&
-         (product.soFar.empty() || isContiguous(product.soFar[0]));
+bool isPlain(const std::optional<ir::Type> &type) { return !type || !type->strides; }
+
+/// Whether each of eager's ways of a prod gives a contiguous gradient; along one element it may be the
+/// cotangent.
+bool hasPlainGradient(const Product &product, size_t dim) {
+  const bool isOne = ir::rangeOf(product.x.sizes[dim], product.unit.syms).lo == 1;
+  return !product.x.strides && isNeutral(product.g) && (!isOne || !product.g.strides);
 }
 
 /// No complex numbers, and a backward that does not run under autocast.
@@ -242,19 +248,21 @@ std::optional<ir::Graph> productBackward(const ir::Graph &unit, size_t result,
   const Product product{
       unit,   op,   unit.declared(ir::Value::Kind::Input)[0]->type, op.result()->type, *cotangents[0],
       result, soFar};
-  if (product.x.rank() == 0 || !hasPlainLayouts(product) || !hasPlainNumbers(product))
+  if (product.x.rank() == 0 || product.y.strides || !hasPlainNumbers(product) ||
+      (!soFar.empty() && !isPlain(soFar[0])))
     return std::nullopt;
-  const bool isProd = op.name == "aten.prod" || op.name == "aten.prod.dim_int";
-  if (isProd && isEmpty(product))
+  const bool isScan = op.name == "aten.cumprod", isAll = op.name == "aten.prod";
+  const size_t dim = isAll ? 0 : dimOf(product);
+  if (!isScan && !hasPlainGradient(product, dim))
+    return std::nullopt;
+  if (!isScan && isEmpty(product))
     return backwardOfNothing(product);
   if (mayBeEmpty(product))
     return std::nullopt;
-  if (op.name == "aten.prod")
-    return backwardOfAll(product);
-  if (isProd)
-    return backwardAlong(product, dimOf(product));
-  const bool isLong = ir::rangeOf(product.x.sizes[dimOf(product)], unit.syms).lo > 1;
-  return isLong && product.x.dtype == product.y.dtype ? std::optional(backwardOfScan(product, dimOf(product)))
+  if (!isScan)
+    return isAll ? backwardOfAll(product) : backwardAlong(product, dim);
+  const bool isLong = ir::rangeOf(product.x.sizes[dim], unit.syms).lo > 1;
+  return isLong && product.x.dtype == product.y.dtype ? std::optional(backwardOfScan(product, dim))
                                                       : std::nullopt;
 }
 

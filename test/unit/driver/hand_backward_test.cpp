@@ -133,6 +133,9 @@ const std::vector<Case> kProducts = {
     {"cumprod_0", scan0},
     {"cumprod_1", scan1},
     {"cumprod_last", scanLast},
+    // layouts
+    {"cumprod_of_view", [](const Tensor &x) { return x.transpose(0, 2).cumprod(1); }},
+    {"cumprod_viewed", [](const Tensor &x) { return x.cumprod(1).transpose(0, 1); }},
     // sizes
     {"prod_row", all, {7}},
     {"prod_long", all, {700}},
@@ -173,6 +176,37 @@ INSTANTIATE_TEST_SUITE_P(DimOfOne, HandBackward,
                          testing::Combine(testing::Values(Case{"prod_of_one_dim", along1, {3, 1}}),
                                           testing::Values(Around::Weighted, Around::Twice)),
                          nameOf);
+
+// ---- sizes that vary
+
+/// A scale of the operand's last dim: its gradient sums those of all rows.
+struct Scaled : torch::nn::Module {
+  Tensor scale = register_parameter("scale", torch::full({1}, 1.5));
+  Tensor forward(const Tensor &x) {
+    const Tensor y = x * scale;
+    return y.prod(1).sum() + y.cumprod(0).sin().sum() + y.prod();
+  }
+};
+
+TEST(HandBackwardAtVaryingSizes, OnePlanHasEagersBits) {
+  Scaled eager;
+  const auto net = std::make_shared<Scaled>();
+  auto fast = graphopt::compile(net);
+  for (int i = 0; i < 24; ++i) {
+    const int k = i < 4 ? i / 2 % 2 : i; // the same sizes, then others
+    const Case given{"", all, {4 + (k * 5) % 7, 3 + (k * 7) % 6}};
+    const Tensor x = i % 3 == 0 ? with(given, i, {}) : with(given, i, {{0.1 * (i % 7), 0}, {0.8, 0}});
+    eager.zero_grad();
+    net->zero_grad();
+    eager.forward(x).backward();
+    fast(x).backward();
+    EXPECT_TRUE(sameBits(eager.scale.grad(), net->scale.grad())) << x;
+  }
+  const graphopt::Explanation explanation = fast.explain();
+  EXPECT_GE(explanation.compiledRuns, 18u) << explanation;
+  EXPECT_LE(explanation.compiledSegments, 4u) << explanation;
+  EXPECT_TRUE(explanation.opaque.empty()) << explanation;
+}
 
 // ---- one number through one mask
 
