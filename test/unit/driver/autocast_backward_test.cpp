@@ -23,6 +23,27 @@ TEST(Autocast, gradientsOfGradients) {
   });
 }
 
+/// prod is computed in f32 from a bf16 operand, and has its derivative by hand.
+TEST(Autocast, productsWithAndWithoutZeros) {
+  for (const double threshold : {-9.0, -0.2})
+    expectCompiledAsEager([=](Scene &run) {
+      const Tensor w = Scene::weight({6, 6});
+      const Body f = run.compile([=](const Tensor &x) {
+        const Tensor h = at::threshold(at::linear(x, w), threshold, 0);
+        return h.prod(1).sum() + h.cumprod(0).sum() + h.prod();
+      });
+      for (int i = 0; i < kSteps; ++i) {
+        Tensor loss;
+        {
+          const Region region;
+          loss = f(input());
+        }
+        loss.backward();
+        run.step({w});
+      }
+    });
+}
+
 TEST(Autocast, gradientsThatAccumulateOverRegions) {
   expectCompiledAsEager([](Scene &run) {
     const Tensor w = Scene::weight({6, 6}), b = Scene::weight({6});
