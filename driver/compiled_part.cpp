@@ -43,6 +43,18 @@ bool asksAutograd(const ir::Graph &graph) {
   return std::ranges::any_of(graph.body(), [](const auto &op) { return op->kind == ir::Op::Kind::Vjp; });
 }
 
+/// Where sizes vary, nobody has seen how autograd's own gradients lie: operators would be made for a guess.
+void checkLayouts(const ir::Graph &joint) {
+  for (const auto &op : joint.body())
+    if (op->kind == ir::Op::Kind::Vjp && !joint.syms.empty())
+      for (const ir::Value *gradient : op->results())
+        if (std::ranges::any_of(gradient->users(), [](const ir::Op *user) { return user->computes(); }))
+          userError(
+              fmt::format("'{}' was not taken apart for many sizes, and others take its gradient, which "
+                          "may lie in memory in any way",
+                          op->body()->ops().front()->name));
+}
+
 bool drawsRandomNumbers(const ir::Graph &graph) {
   bool draws = false;
   ir::walk(graph.body(), [&](const ir::Op &op) {
@@ -131,6 +143,7 @@ CompiledPart::CompiledPart(const ir::Graph &functional, std::string name,
   std::vector<passes::PassReport> reports;
   const ir::Graph joint = lowered(functional, key_.autocast, options, &reports);
   noteOpaque(reports);
+  checkLayouts(joint);
   if (!surface_ && !asksAutograd(joint))
     for (const ThreadWord other : planning.otherAutocasts)
       if (ir::difference(joint, lowered(functional, other, options)).empty())
@@ -140,6 +153,7 @@ CompiledPart::CompiledPart(const ir::Graph &functional, std::string name,
   forward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(parts_.forward));
   backward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(parts_.backward));
   noteOutputs(functional);
+  noteTypes(functional, joint);
   noteInputs(joint);
   isReached_ = reachedInputs(joint);
   if (isSomeUndefined()) { // with another backward more may be reached
@@ -215,6 +229,30 @@ void CompiledPart::noteOutputs(const ir::Graph &functional) {
     userError(
         "several results with gradients leave it, and it writes memory from outside: with a cotangent for "
         "some of them it would have to run again");
+}
+
+/// Expressions for many sizes are found at a few (passes/sized_pieces), and are held against the captured
+/// ones at each. Values keep their names.
+void CompiledPart::noteTypes(const ir::Graph &functional, const ir::Graph &joint) {
+  const auto note = [&](const std::vector<ir::Dim> &captured, const std::vector<ir::Dim> &lowered) {
+    for (size_t i = 0; i < std::min(captured.size(), lowered.size()); ++i)
+      if (captured[i] != lowered[i] &&
+          std::ranges::find(sameDims_, std::pair(captured[i], lowered[i])) == sameDims_.end())
+        sameDims_.emplace_back(captured[i], lowered[i]);
+  };
+  for (const auto &op : functional.body())
+    for (const ir::Value *value : op->results())
+      if (const ir::Value *same = joint.find(value->name);
+          same && same->type.isTensor() && !joint.syms.empty()) {
+        note(value->type.sizes, same->type.sizes);
+        note(value->type.stridesOrContiguous(), same->type.stridesOrContiguous());
+      }
+}
+
+bool CompiledPart::holdsFor(const std::vector<ir::SymValue> &syms) const {
+  return std::ranges::all_of(sameDims_, [&](const std::pair<ir::Dim, ir::Dim> &dims) {
+    return ir::evaluate(dims.first, syms) == ir::evaluate(dims.second, syms);
+  });
 }
 
 void CompiledPart::noteInputs(const ir::Graph &joint) {

@@ -32,7 +32,8 @@ public:
   /// Of run(): constants come with the plans.
   const std::vector<std::string> &inputs() const { return names_; }
   bool isDifferentiable(size_t output) const { return outputs_[output].isDifferentiable; }
-  const passes::Partitioned &parts() const { return parts_; }
+  /// Whether the operators' results have the sizes and strides that capturing saw, for these values of syms.
+  bool holdsFor(const std::vector<ir::SymValue> &syms) const;
   /// Operators that were not taken apart, and why, with counts.
   const std::map<std::string, uint64_t> &opaque() const { return opaque_; }
 
@@ -66,6 +67,7 @@ private:
   bool isSomeUndefined() const;
   std::vector<bool> reachedInputs(const ir::Graph &joint) const;
   void noteOutputs(const ir::Graph &functional);
+  void noteTypes(const ir::Graph &functional, const ir::Graph &joint);
   void noteOpaque(const std::vector<passes::PassReport> &reports);
   void noteInputs(const ir::Graph &joint);
   void mapBackwardInputs();
@@ -87,9 +89,10 @@ private:
   std::shared_ptr<const runtime::Executor> forward_, backward_; ///< nodes hold the second
   std::vector<size_t> forwardInputs_;                           ///< positions among the inputs
   std::vector<BackwardInput> backwardInputs_;
-  std::vector<size_t> savedInputs_;          ///< those that the backward plan reads
-  std::vector<c10::Device> drawsOn_;         ///< devices whose generators it draws from
-  std::shared_ptr<const ir::Graph> surface_; ///< as captured, for running it again; null: it writes
+  std::vector<size_t> savedInputs_;                   ///< those that the backward plan reads
+  std::vector<std::pair<ir::Dim, ir::Dim>> sameDims_; ///< as captured, and as lowered: other expressions
+  std::vector<c10::Device> drawsOn_;                  ///< devices whose generators it draws from
+  std::shared_ptr<const ir::Graph> surface_;          ///< as captured, for running it again; null: it writes
 };
 
 } // namespace graphopt::driver

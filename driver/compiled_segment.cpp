@@ -169,6 +169,14 @@ std::vector<CompiledSegment::Written> CompiledSegment::writtenBy(const ir::Graph
   return written;
 }
 
+std::optional<std::vector<ir::SymValue>> CompiledSegment::sizesOf(const Segment &segment) const {
+  std::optional<std::vector<ir::SymValue>> syms = sizes_->of(segment);
+  const bool holds = syms && std::ranges::all_of(parts_, [&](const Part &part) {
+                       return !part.compiled || part.compiled->holdsFor(*syms);
+                     });
+  return holds ? syms : std::nullopt;
+}
+
 std::map<std::string, uint64_t> CompiledSegment::opaque() const {
   std::map<std::string, uint64_t> all;
   for (const Part &part : parts_)

@@ -28,9 +28,7 @@ public:
                   BackwardPlanning planning, Lowering &lowering);
 
   /// The syms' values for a segment of the family; nothing when the plans do not hold for it.
-  std::optional<std::vector<ir::SymValue>> sizesOf(const capture::Segment &segment) const {
-    return sizes_->of(segment);
-  }
+  std::optional<std::vector<ir::SymValue>> sizesOf(const capture::Segment &segment) const;
 
   /// As the rows would have run; results that require gradients have the node of their part as their history.
   /// `syms`: of sizesOf(); none for the recorded segment itself.

@@ -43,8 +43,14 @@ bool usesSym(const ir::Dim &dim, const std::string &sym) {
   return std::ranges::find(names, sym) != names.end();
 }
 
-int64_t within(const ir::DimRange &range, int64_t prime, int64_t multiple) {
-  for (int64_t value : {prime * multiple, prime})
+/// How samples lie to the numbers that expressions are divided by.
+enum class Rests {
+  Mixed, ///< some leave a rest: an expression that holds without one alone is found out
+  None   ///< for operators that ask for that
+};
+
+int64_t within(const ir::DimRange &range, int64_t prime, int64_t wanted) {
+  for (int64_t value : {wanted, prime})
     if (value >= range.lo && value <= range.hi)
       return value;
   if (range.hi == ir::DimRange::kInf)
@@ -74,7 +80,15 @@ void addDims(const ir::GradientTypes &types, std::vector<ir::Dim> &dims) {
   }
 }
 
-std::vector<Sample> samplesOf(const std::vector<ir::Sym> &syms, const std::vector<ir::Dim> &dims) {
+/// The k-th sample of a sym.
+int64_t sampleOf(const ir::DimRange &range, int64_t prime, int64_t multiple, size_t k, Rests rests) {
+  if (rests == Rests::None || multiple == 1 || k == 0)
+    return within(range, prime, prime * multiple);
+  return within(range, prime, k == 1 ? prime : prime * multiple - 1);
+}
+
+std::vector<Sample> samplesOf(const std::vector<ir::Sym> &syms, const std::vector<ir::Dim> &dims,
+                              Rests rests) {
   std::vector<Sample> samples(kSamples);
   for (size_t i = 0; i < syms.size(); ++i) {
     int64_t multiple = 1;
@@ -83,7 +97,8 @@ std::vector<Sample> samplesOf(const std::vector<ir::Sym> &syms, const std::vecto
         collectDivisors(dim, multiple);
     for (size_t k = 0; k < kSamples; ++k)
       samples[k].push_back(
-          {syms[i].name, within(syms[i].range, kPrimes[(i * kSamples + k) % kPrimes.size()], multiple)});
+          {syms[i].name,
+           sampleOf(syms[i].range, kPrimes[(i * kSamples + k) % kPrimes.size()], multiple, k, rests)});
   }
   return samples;
 }
@@ -153,10 +168,10 @@ std::string merge(std::vector<ir::Graph> runs, SizeFit &fit, const std::vector<i
 }
 
 /// A unit at three sizes: what it speaks of, and where.
-struct Sized {
+class Sized {
+public:
   ir::Graph unit; ///< without the syms that nothing here uses
   std::vector<ir::Dim> dims;
-  std::vector<Sample> samples;
 
   Sized(const ir::Graph &symbolic, const ir::GradientTypes &cotangents, const ir::GradientTypes &soFar)
       : unit(symbolic.clone()), dims(dimsOf(symbolic)) {
@@ -165,16 +180,29 @@ struct Sized {
     std::erase_if(unit.syms, [&](const ir::Sym &sym) {
       return std::ranges::none_of(dims, [&](const ir::Dim &dim) { return usesSym(dim, sym.name); });
     });
-    samples = samplesOf(unit.syms, dims);
   }
 
   /// `ask` gives the piece of one sample, `note` takes over what is beside its graph and may set `opaque`.
   template <class Piece, class Ask, class Note> Piece piece(Ask &&ask, Note &&note) const {
+    const std::vector<Sample> mixed = samplesOf(unit.syms, dims, Rests::Mixed),
+                              whole = samplesOf(unit.syms, dims, Rests::None);
+    bool isRefused = false; // by the operator itself
+    Piece piece = pieceAt<Piece>(mixed, isRefused, ask, note);
+    const bool areOther = !std::ranges::equal(mixed, whole, [](const Sample &a, const Sample &b) {
+      return std::ranges::equal(a, b, {}, &ir::SymValue::value, &ir::SymValue::value);
+    });
+    return isRefused && areOther ? pieceAt<Piece>(whole, isRefused, ask, note) : std::move(piece);
+  }
+
+private:
+  template <class Piece, class Ask, class Note>
+  Piece pieceAt(const std::vector<Sample> &samples, bool &isRefused, Ask &&ask, Note &&note) const {
     Piece piece;
     std::vector<ir::Graph> runs;
     for (const Sample &sample : samples) {
       const Piece &one = ask(passes::withSizes(unit, sample), sample);
       piece.opaque = one.opaque;
+      isRefused = !one.opaque.empty();
       note(piece, one, runs.empty());
       if (!piece.opaque.empty())
         return piece;

@@ -1,4 +1,5 @@
 // Switches of the thread and the process, changed between calls and inside them; and the random generator.
+#include "device.h"
 #include "trap.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -21,12 +22,12 @@ class Autocast {
 public:
   explicit Autocast(bool on, at::ScalarType dtype = at::kBFloat16) {
     at::autocast::increment_nesting();
-    at::autocast::set_autocast_enabled(at::kCPU, on);
-    at::autocast::set_autocast_dtype(at::kCPU, dtype);
+    at::autocast::set_autocast_enabled(kind_, on);
+    at::autocast::set_autocast_dtype(kind_, dtype);
   }
   ~Autocast() {
-    at::autocast::set_autocast_enabled(at::kCPU, wasOn_);
-    at::autocast::set_autocast_dtype(at::kCPU, wasType_);
+    at::autocast::set_autocast_enabled(kind_, wasOn_);
+    at::autocast::set_autocast_dtype(kind_, wasType_);
     if (at::autocast::decrement_nesting() == 0)
       at::autocast::clear_cache();
   }
@@ -34,8 +35,9 @@ public:
   Autocast &operator=(const Autocast &) = delete;
 
 private:
-  const bool wasOn_ = at::autocast::is_autocast_enabled(at::kCPU);
-  const at::ScalarType wasType_ = at::autocast::get_autocast_dtype(at::kCPU);
+  const at::DeviceType kind_ = trapDevice().type();
+  const bool wasOn_ = at::autocast::is_autocast_enabled(kind_);
+  const at::ScalarType wasType_ = at::autocast::get_autocast_dtype(kind_);
 };
 
 class DefaultDtype {
