@@ -140,6 +140,8 @@ CompiledPart::CompiledPart(const ir::Graph &functional, std::string name,
     drawsOn_ = {device};
   if (!writesBack(functional)) // without writes to memory from outside it may run again
     surface_ = std::make_shared<const ir::Graph>(functional.clone());
+  else
+    expectAllCotangents();
   std::vector<passes::PassReport> reports;
   const ir::Graph joint = lowered(functional, key_.autocast, options, &reports);
   noteOpaque(reports);
@@ -157,13 +159,19 @@ CompiledPart::CompiledPart(const ir::Graph &functional, std::string name,
   noteInputs(joint);
   isReached_ = reachedInputs(joint);
   if (isSomeUndefined()) { // with another backward more may be reached
-    for (Output &output : outputs_)
-      output.form = {};
+    const std::vector<Output> outputsNow = outputs_;
+    expectAllCotangents();
     isReached_ = reachedInputs(lowered(functional, key_.autocast, options));
-    for (Output &output : outputs_)
-      output.form = key_.of(output.number);
+    outputs_ = outputsNow;
   }
   mapBackwardInputs();
+}
+
+/// A plan that has to serve any backward must not count on a gradient staying away.
+void CompiledPart::expectAllCotangents() {
+  for (Output &output : outputs_)
+    if (output.form.kind == CotangentForm::Kind::Undefined)
+      output.form = {};
 }
 
 /// lower counts them as "opaque: NAME: WHY", and "opaque backward: NAME: WHY".

@@ -96,13 +96,14 @@ private:
   void numberOps() {
     const std::unordered_set<const Value *> inner = innerResults();
     const std::unordered_set<const Op *> views = shownViews();
-    std::optional<bool> isViews; // the part that is being filled, once it has an operator
+    bool isEmpty = true, isViews = false; // the part that is being filled
     for (const auto &op : whole_.body()) {
       if (op->kind == Op::Kind::Writeback || op->kind == Op::Kind::Return)
         continue;
       const bool isView = views.contains(op.get());
-      if (isViews.value_or(isView) != isView)
+      if (!isEmpty && isViews != isView)
         ++partCount_;
+      isEmpty = false;
       isViews = isView;
       partOf_[op.get()] = partCount_ - 1;
       if (isView)
@@ -110,10 +111,10 @@ private:
       else if (std::ranges::any_of(op->results(),
                                    [&](const Value *value) { return inner.contains(value); })) {
         ++partCount_;
-        isViews.reset();
+        isEmpty = true;
       }
     }
-    if (!isViews && partCount_ > 1)
+    if (isEmpty && partCount_ > 1)
       --partCount_; // nothing came after the last cut
   }
 

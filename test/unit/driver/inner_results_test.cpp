@@ -222,4 +222,43 @@ TYPED_TEST(InnerResults, writtenAfterwards) {
   }
 }
 
+/// A segment that writes statistics cannot run again, and serves each backward by one plan: also the first
+/// that reaches a result which none reached before.
+struct Statistics : torch::nn::Module {
+  torch::nn::Linear in{4, 6};
+  torch::nn::BatchNorm1d norm{6};
+  Tensor scale;
+  Statistics() {
+    register_module("in", in);
+    register_module("norm", norm);
+    scale = register_parameter("scale", torch::ones({6}));
+  }
+  Tensors forward(const Tensor &x) {
+    const Tensor y = norm(in(x.flatten(0, 1)));
+    return {y, (y.detach() * scale).sigmoid()};
+  }
+};
+
+TEST(InnerResultsOfWriters, aResultThatNoBackwardReachedBefore) {
+  Tensors values[2];
+  graphopt::Explanation explanation;
+  for (bool compiled : {false, true}) {
+    torch::manual_seed(3);
+    auto model = std::make_shared<Statistics>();
+    auto fast = graphopt::compile(model);
+    for (int step = 0; step < 10; ++step) {
+      const Tensors results = compiled ? fast(input(step)) : model->forward(input(step));
+      results[step < 5 ? 1 : 0].pow(2).sum().backward();
+      for (const Tensor &gradient : gradientsOf(*model))
+        values[compiled].push_back(gradient.defined() ? gradient.clone() : gradient);
+      zeroGradients(*model);
+    }
+    explanation = fast.explain();
+  }
+  for (size_t i = 0; i < values[0].size(); ++i)
+    EXPECT_TRUE(sameBits(values[0][i], values[1][i])) << "value " << i << "\n" << explanation;
+  EXPECT_GE(explanation.compiledRuns, 7u) << explanation;
+  EXPECT_EQ(explanation.backwardsAgain, 0u) << explanation;
+}
+
 } // namespace
