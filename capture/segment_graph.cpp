@@ -230,7 +230,8 @@ private:
                                attrsOf(i), results);
     op->state = stateOf(segment_.rows[i], info);
     for (size_t r = 0; r < made.size(); ++r)
-      values_[made[r]] = op->result(r);
+      if (ir::Value *&known = values_[made[r]]; !known || made[r] == 0)
+        known = op->result(r); // else the operator gave its operand back: still that value
   }
 
   static ir::Type noneType() {

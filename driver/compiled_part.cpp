@@ -119,11 +119,13 @@ std::vector<at::Tensor> gradientsAgain(const Surface &surface, const std::vector
     if (!surface.isDifferentiable[i])
       continue;
     const at::Tensor &cotangent = cotangents.at(next++);
-    if (!cotangent.defined())
+    if (!cotangent.defined() || !results[i].requires_grad())
       continue;
     roots.push_back(results[i]);
     given.push_back(cotangent);
   }
+  if (roots.empty())
+    return std::vector<at::Tensor>(leaves.size());
   return torch::autograd::grad(roots, leaves, given, /*retain_graph=*/createGraph, createGraph,
                                /*allow_unused=*/true);
 }
@@ -151,9 +153,9 @@ CompiledPart::CompiledPart(const ir::Graph &functional, std::string name,
       if (ir::difference(joint, lowered(functional, other, options)).empty())
         autocasts_.push_back(other);
   // Until kernels fuse what runs again into the backward, running again costs more than keeping.
-  parts_ = passes::partition(joint, &runtime::dispatcherCatalog(), {.recompute = false});
-  forward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(parts_.forward));
-  backward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(parts_.backward));
+  partitioned_ = passes::partition(joint, &runtime::dispatcherCatalog(), {.recompute = false});
+  forward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(partitioned_.forward));
+  backward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(partitioned_.backward));
   noteOutputs(functional);
   noteTypes(functional, joint);
   noteInputs(joint);
@@ -191,8 +193,8 @@ ir::Attr CompiledPart::cotangentForms(const ir::Graph &functional) const {
   std::vector<ir::Attr> forms;
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const CotangentForm &form = outputs_[i].form;
-    if (form.kind != CotangentForm::Kind::Dense) {
-      const bool isUndefined = form.kind == CotangentForm::Kind::Undefined;
+    const bool isUndefined = form.kind == CotangentForm::Kind::Undefined;
+    if (isUndefined || form.kind == CotangentForm::Kind::AsResult) {
       forms.push_back(ir::Attr::word(isUndefined ? "undefined" : "as_result"));
       continue;
     }
@@ -230,7 +232,7 @@ ir::Graph CompiledPart::lowered(const ir::Graph &functional, ThreadWord autocast
 void CompiledPart::noteOutputs(const ir::Graph &functional) {
   const std::vector<ir::Operand> &returned = functional.returnOp()->operands();
   for (size_t i = 0; i < outputs_.size(); ++i) {
-    outputs_[i].isDifferentiable = parts_.outputs.at(i);
+    outputs_[i].isDifferentiable = partitioned_.outputs.at(i);
     outputs_[i].strides = returned.at(i).value->type.stridesOrContiguous();
   }
   if (!surface_ && std::ranges::count_if(outputs_, &Output::isDifferentiable) > 1)
@@ -295,7 +297,7 @@ void CompiledPart::mapBackwardInputs() {
     inputs.emplace(names_[i], i);
   for (const runtime::PlanInput &input : forward_->plan().inputs)
     forwardInputs_.push_back(inputs.at(input.name));
-  for (const passes::Residual &residual : parts_.residuals)
+  for (const passes::Residual &residual : partitioned_.residuals)
     if (!residual.isDeclared)
       residuals.emplace(residual.name, residuals.size());
   std::vector<size_t> defined; // among differentiable outputs
@@ -305,7 +307,7 @@ void CompiledPart::mapBackwardInputs() {
         defined.push_back(differentiable);
       ++differentiable;
     }
-  for (const ir::Value *value : parts_.backward.declared(ir::Value::Kind::Cotangent))
+  for (const ir::Value *value : partitioned_.backward.declared(ir::Value::Kind::Cotangent))
     cotangents.emplace(value->name, defined.at(cotangents.size()));
   for (const runtime::PlanInput &input : backward_->plan().inputs) {
     if (auto residual = residuals.find(input.name); residual != residuals.end()) {
@@ -315,7 +317,7 @@ void CompiledPart::mapBackwardInputs() {
       savedInputs_.push_back(given->second);
     } else {
       backwardInputs_.push_back({BackwardInput::Kind::Cotangent, cotangents.at(input.name),
-                                 parts_.backward.find(input.name)->type.stridesOrContiguous()});
+                                 partitioned_.backward.find(input.name)->type.stridesOrContiguous()});
     }
   }
 }
@@ -334,7 +336,9 @@ std::shared_ptr<SegmentNodeBackward> CompiledPart::makeNode(const Run &run) cons
   ways.fits = fitsFor(run.syms);
   if (surface_)
     ways.again = againFor(run.syms);
-  auto node = std::make_shared<SegmentNodeBackward>(name_, std::move(ways));
+  // As LibTorch makes its own: deep graphs of them are taken down without recursion.
+  std::shared_ptr<SegmentNodeBackward> node(new SegmentNodeBackward(name_, std::move(ways)),
+                                            torch::autograd::deleteNode);
   torch::autograd::edge_list edges;
   for (size_t i = 0; i < withGradient_.size(); ++i)
     edges.push_back(isReached_[i] ? torch::autograd::impl::gradient_edge(run.inputs[withGradient_[i]])

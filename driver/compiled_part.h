@@ -86,7 +86,7 @@ private:
   std::vector<size_t> withGradient_; ///< positions among them that get one
   std::vector<bool> isReached_;      ///< of those: whether some output's gradient gets there
   std::vector<Output> outputs_;
-  passes::Partitioned parts_;
+  passes::Partitioned partitioned_;
   std::shared_ptr<const runtime::Executor> forward_, backward_; ///< nodes hold the second
   std::vector<size_t> forwardInputs_;                           ///< positions among the inputs
   std::vector<BackwardInput> backwardInputs_;

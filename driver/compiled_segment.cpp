@@ -106,7 +106,8 @@ ir::Graph CompiledSegment::functionalOf(const Segment &segment, const std::vecto
   sizes_ = std::move(sizes);
   graph.guards.clear();
   casts_ = SegmentCasts(graph, segment, *options.pieces);
-  passes::runPipeline(graph, passes::parsePipeline("functionalize,dce"), options);
+  // Dead code stays until gradients are there: a write that nobody reads may be an error at backward.
+  passes::runPipeline(graph, passes::parsePipeline("functionalize"), options);
   return std::move(graph);
 }
 
@@ -164,8 +165,8 @@ std::vector<CompiledSegment::Written> CompiledSegment::writtenBy(const ir::Graph
   for (size_t i = 0; i < liveIns_.size(); ++i)
     for (const ir::Value *value : functional.declarations())
       if (const auto slot = slots_.find(value->name); slot != slots_.end() && slot->second == i)
-        if (uint32_t times = timesWritten(segment, liveIns_[i]); times > 0 || isWrittenBack(*value))
-          written.push_back({i, times});
+        if (isWrittenBack(*value))
+          written.push_back({i, timesWritten(segment, liveIns_[i])});
   return written;
 }
 
@@ -214,11 +215,12 @@ std::vector<at::Tensor> CompiledSegment::runPlan(const Part &part, const Segment
                                                  const std::vector<at::Tensor> &slots) const {
   std::vector<int64_t> versions;
   for (const Written &written : part.written)
-    versions.push_back(slots[written.liveIn]._version());
+    versions.push_back(slots[written.liveIn].is_inference() ? 0 : slots[written.liveIn]._version());
   CompiledPart::Run step{std::move(inputs), syms};
   part.compiled->run(step);
   for (size_t i = 0; i < versions.size(); ++i)
-    setVersion(slots[part.written[i].liveIn], versions[i] + part.written[i].times);
+    if (const at::Tensor &tensor = slots[part.written[i].liveIn]; !tensor.is_inference())
+      setVersion(tensor, versions[i] + part.written[i].times);
   std::vector<at::Tensor> shown;
   for (size_t i = 0; i < part.outputs.size(); ++i) {
     const Output &output = part.outputs[i];

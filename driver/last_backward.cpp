@@ -40,12 +40,18 @@ CotangentForm formOf(const at::Tensor &cotangent, at::IntArrayRef strides) {
   std::iota(form.order.begin(), form.order.end(), uint8_t{0});
   std::erase_if(form.order, [&](uint8_t dim) { return sizes[dim] > 1 && own[dim] == 0; });
   std::ranges::stable_sort(form.order, std::greater<>(), [&](uint8_t dim) { return own[dim]; });
-  return sameStrides(sizes, own, dense(sizes.vec(), form.order)) ? form : CotangentForm{};
+  return sameStrides(sizes, own, dense(sizes.vec(), form.order)) ? form
+                                                                 : CotangentForm{Kind::Gaps, {}, own.vec()};
 }
 
 std::vector<ir::Dim> stridesOf(const CotangentForm &form, const ir::Type &result) {
-  return form.kind == CotangentForm::Kind::Dense ? dense(result.sizes, form.order)
-                                                 : result.stridesOrContiguous();
+  using Kind = CotangentForm::Kind;
+  const bool isOfRank = std::ranges::all_of(form.order, [&](uint8_t dim) { return dim < result.rank(); });
+  if (form.kind == Kind::Dense && isOfRank)
+    return dense(result.sizes, form.order);
+  if (form.kind == Kind::Gaps && form.strides.size() == result.rank())
+    return {form.strides.begin(), form.strides.end()};
+  return result.stridesOrContiguous();
 }
 
 CotangentForm BackwardKey::of(uint32_t result) const {

@@ -17,13 +17,15 @@ namespace graphopt::driver {
 /// The gradient of one result.
 struct CotangentForm {
   enum class Kind : uint8_t {
-    AsResult,  ///< laid out as the result is; or in a way that has no other name here
+    AsResult,  ///< laid out as the result is
     Undefined, ///< there was none
-    Dense      ///< laid out in another order of the dims, or expanded (as sum's backward gives it)
+    Dense,     ///< laid out in another order of the dims, or expanded (as sum's backward gives it)
+    Gaps       ///< else: by its strides, so for these sizes alone
   };
   Kind kind = Kind::AsResult;
   std::vector<uint8_t> order =
       {}; ///< of Dense: dims from the outermost in, without those it is expanded along
+  std::vector<int64_t> strides = {}; ///< of Gaps
   auto operator<=>(const CotangentForm &) const = default;
 };
 

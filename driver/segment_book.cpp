@@ -61,7 +61,7 @@ bool SegmentBook::run(const SegmentRun &run) {
   }
   const Found found = find(run, recorded);
   if (!found.isObserved) {
-    observe(run, recorded);
+    observe(run, recorded, found.last);
     return true;
   }
   if (!found.segment) {
@@ -95,14 +95,14 @@ SegmentBook::Found SegmentBook::find(const SegmentRun &run, const SegmentPtr &re
     entry.last = std::make_shared<LastBackward>();
   }
   if (!entry.versions)
-    return {};
+    return {false, entry.last, nullptr, {}, ""};
   const BackwardKey key = keyOf(entry);
   Plans &plans = entry.plans[key];
   if (run.node->isDerived)
     return findSized(run, recorded, entry, key, plans);
   if (!plans.segment && plans.reason.empty())
     plans.segment = compile(run, recorded, entry, key, {}, plans.reason);
-  return {true, plans.segment, {}, plans.reason};
+  return {true, entry.last, plans.segment, {}, plans.reason};
 }
 
 /// Where backwards keep coming in other ways, plans for the plainest have to do.
@@ -120,7 +120,7 @@ SegmentBook::Found SegmentBook::findSized(const SegmentRun &run, const SegmentPt
   auto known = [&]() -> std::optional<Found> {
     for (const Compiled &segment : plans.sized)
       if (auto syms = segment->sizesOf(now))
-        return Found{true, segment, std::move(*syms), ""};
+        return Found{true, entry.last, segment, std::move(*syms), ""};
     return std::nullopt;
   };
   if (std::optional<Found> found = known())
@@ -136,19 +136,19 @@ SegmentBook::Found SegmentBook::findSized(const SegmentRun &run, const SegmentPt
     if (std::optional<Found> found = known())
       return *found;
   }
-  return {
-      true, nullptr, {}, plans.sizedReason.empty() ? "its sizes follow no expression" : plans.sizedReason};
+  return {true,
+          entry.last,
+          nullptr,
+          {},
+          plans.sizedReason.empty() ? "its sizes follow no expression" : plans.sizedReason};
 }
 
 /// Runs the rows, and notes the versions that results are left with (operators made of others write inside),
 /// and how gradients come to them.
-void SegmentBook::observe(const SegmentRun &run, const SegmentPtr &recorded) {
+void SegmentBook::observe(const SegmentRun &run, const SegmentPtr &recorded,
+                          const std::shared_ptr<LastBackward> &last) {
   std::vector<std::pair<capture::ValueId, c10::VariableVersion>> seen;
   std::vector<uint32_t> awaited;
-  const std::shared_ptr<LastBackward> last = [&] {
-    std::lock_guard lock(mutex_);
-    return entries_[{recorded.get(), run.wanted}].last;
-  }();
   const std::function<at::Tensor(capture::ValueId, at::Tensor)> take = [&](capture::ValueId id,
                                                                            at::Tensor tensor) {
     if (!tensor.is_inference())
@@ -165,7 +165,9 @@ void SegmentBook::observe(const SegmentRun &run, const SegmentPtr &recorded) {
   for (const auto &[id, version] : seen)
     versions[id] = version.current_version();
   std::lock_guard lock(mutex_);
-  entries_[{recorded.get(), run.wanted}].versions = std::move(versions);
+  Entry &entry = entries_[{recorded.get(), run.wanted}];
+  if (entry.last == last) // else everything was forgotten meanwhile
+    entry.versions = std::move(versions);
 }
 
 /// Null when it cannot be, for the reason that is then given.
@@ -201,6 +203,8 @@ SegmentBookFacts SegmentBook::facts() const {
 
 void SegmentBook::clear() {
   std::lock_guard lock(mutex_);
+  for (const auto &[key, entry] : entries_)
+    facts_.again += entry.last ? entry.last->timesAgain() : 0;
   entries_.clear();
 }
 

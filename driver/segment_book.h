@@ -43,6 +43,7 @@ private:
   };
   struct Found {
     bool isObserved = false;
+    std::shared_ptr<LastBackward> last;
     Compiled segment; ///< null: none holds for the run
     std::vector<ir::SymValue> syms;
     std::string reason;
@@ -52,7 +53,8 @@ private:
   Found findSized(const capture::SegmentRun &run, const capture::SegmentPtr &recorded, const Entry &entry,
                   const BackwardKey &key, Plans &plans);
   static BackwardKey keyOf(const Entry &entry);
-  void observe(const capture::SegmentRun &run, const capture::SegmentPtr &recorded);
+  void observe(const capture::SegmentRun &run, const capture::SegmentPtr &recorded,
+               const std::shared_ptr<LastBackward> &last);
   Compiled compile(const capture::SegmentRun &run, const capture::SegmentPtr &recorded, const Entry &entry,
                    const BackwardKey &key, const std::vector<const capture::Segment *> &others,
                    std::string &reason);

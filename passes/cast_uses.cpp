@@ -168,7 +168,9 @@ NeedsGrad likelyNeedsGrad(const ir::Graph &graph) {
       auto known = needs.find(operand.value);
       any |= known != needs.end() ? known->second : operand.value->isDeclared() && operand.value->type.grad;
     });
-    any &= !isOff(graph, *op, "grad") && !op->name.starts_with("aten.detach");
+    const bool isUpdate =
+        op->kind == ir::Op::Kind::Update; // without gradients too, what it writes keeps its own
+    any &= isUpdate || (!isOff(graph, *op, "grad") && !op->name.starts_with("aten.detach"));
     for (const ir::Value *result : op->results())
       needs[result] = any && isDifferentiable(result->type);
   }

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <graphopt/error.h>
+#include <iterator>
 #include <set>
 #include <unordered_set>
 
@@ -45,29 +46,23 @@ public:
 private:
   // ---- where to cut
 
-  /// Results with gradients, each with those that it is computed from.
+  /// Results with gradients that another such result is computed from.
   std::unordered_set<const Value *> innerResults() const {
-    std::unordered_set<const Value *> ends, inner;
+    std::unordered_set<const Value *> ends, inner, before; // the last: some end is computed from it
     const std::vector<ir::Operand> &results = whole_.returnOp()->operands();
     for (size_t i = 0; i < results.size(); ++i)
       if (results[i].isValue() && results[i].value->isResult() && results_.at(i).requiresGrad)
         ends.insert(results[i].value);
-    std::unordered_map<const Value *, std::set<const Value *>> from;
-    for (const auto &op : whole_.body()) {
-      std::set<const Value *> before;
-      op->forEachValue([&](const ir::Operand &operand) {
-        if (auto known = from.find(operand.value); known != from.end())
-          before.insert(known->second.begin(), known->second.end());
-        if (ends.contains(operand.value))
-          before.insert(operand.value);
+    const std::vector<Op *> ops = whole_.body().ops();
+    for (auto op = ops.rbegin(); op != ops.rend(); ++op) {
+      const bool leadsOn = std::ranges::any_of((*op)->results(), [&](const Value *result) {
+        return ends.contains(result) || before.contains(result);
       });
-      for (const Value *result : op->results()) {
-        if (ends.contains(result))
-          inner.insert(before.begin(), before.end());
-        if (!before.empty())
-          from[result] = before;
-      }
+      if (leadsOn)
+        (*op)->forEachValue([&](const ir::Operand &operand) { before.insert(operand.value); });
     }
+    std::ranges::copy_if(ends, std::inserter(inner, inner.end()),
+                         [&](const Value *end) { return before.contains(end); });
     return inner;
   }
 
@@ -217,6 +212,11 @@ private:
 
   // ---- writes
 
+  /// It may have a backward that reads what it read and made.
+  bool hasGradient(const Op &op) const {
+    return std::ranges::any_of(op.results(), [&](const Value *result) { return needs(result); });
+  }
+
   /// What an earlier part's backward reads must not change: autograd's error for it comes at backward.
   void checkWrites() const {
     for (const auto &op : whole_.body()) {
@@ -224,10 +224,11 @@ private:
         continue;
       const size_t part = partOf_.at(op.get());
       for (const Value *written : overwrittenBy(*op, catalog_)) {
-        const bool isEarlier = (written->isResult() && partOf(written) < part) ||
-                               std::ranges::any_of(written->users(), [&](const Op *user) {
-                                 return partOf(*user).value_or(part) < part;
-                               });
+        const bool isEarlier =
+            (written->isResult() && partOf(written) < part && hasGradient(*written->def)) ||
+            std::ranges::any_of(written->users(), [&](const Op *user) {
+              return partOf(*user).value_or(part) < part && hasGradient(*user);
+            });
         if (isEarlier)
           userError(fmt::format("'%{}' is written in place between two results that depend on one another",
                                 written->name));

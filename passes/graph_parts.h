@@ -26,10 +26,9 @@ struct GraphPart {
 
 /// What is known of a result.
 struct ResultFacts {
-  bool requiresGrad = false; ///< as far as known
-  // Either: it has to be a view as autograd makes views.
-  bool isOutsideMemory = false;
-  bool sharesMemory = false; ///< with another result
+  bool requiresGrad = false;    ///< as far as known
+  bool isOutsideMemory = false; ///< it shows memory that was there before
+  bool sharesMemory = false;    ///< with another result
 };
 
 /// Cuts after each result with gradients that another such result is computed from: who asks for gradients of

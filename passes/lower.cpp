@@ -58,9 +58,10 @@ private:
       userError(fmt::format("after border #{} the graph does not hold what the program did", op->number));
     if (op->kind != ir::Op::Kind::Call && op->kind != ir::Op::Kind::Update)
       return; // host reads, write-backs and the return stay
+    ++position_;
     if (op->kind == ir::Op::Kind::Update)
       for (const ir::Value *written : overwrittenBy(*op, context_.catalog))
-        forward_.overwritten[written] = forward_.operators.size();
+        forward_.overwritten[written] = {position_, nameOf(*op)};
     Unit unit = unitOf(graph_, *op, forward_.needsGrad);
     const ir::ForwardPiece &piece = pieces_.forward(unit.graph);
     if (piece.opaque.empty())
@@ -81,6 +82,7 @@ private:
   void replace(ir::Op *op, Unit unit, const ir::ForwardPiece &piece) {
     Spliced spliced;
     spliced.name = nameOf(*op);
+    spliced.position = position_;
     spliced.state = belowAutograd(op->state);
     ir::ValueMap map;
     const std::vector<ir::Value *> inputs = piece.graph.declared(ir::Value::Kind::Input);
@@ -131,6 +133,7 @@ private:
       return;
     Spliced kept;
     kept.name = nameOf(*op);
+    kept.position = position_;
     kept.state = op->state;
     kept.isOpaque = true;
     kept.results = op->results();
@@ -189,6 +192,7 @@ private:
   ir::PieceSource &pieces_;
   Splicer splicer_;
   const bool isJoint_;
+  size_t position_ = 0; // of the operator that is visited
   LoweredForward forward_;
 };
 

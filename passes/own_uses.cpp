@@ -170,7 +170,7 @@ void giveOwnUses(GraphPart &part, Value *input, Gradients others, ir::PieceSourc
       return;
     userError(fmt::format("'{}' may take '%{}' several times inside: autograd adds their gradients one by "
                           "one, between those of others",
-                          op->name, input->name));
+                          op->kind == Op::Kind::Update ? "update" : op->name, input->name));
   }
   uses.give();
 }

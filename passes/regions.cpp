@@ -22,6 +22,15 @@ void tidy(ir::Op &region) {
     region.setOperands(std::move(kept));
 }
 
+/// What a copy into new memory copies: how updates take over bases with gaps.
+const ir::Value *copiedWhole(const ir::Op &op) {
+  if (op.name != "aten.copy_" || op.operands().size() < 2 || !op.operands()[1].isValue())
+    return nullptr;
+  const ir::Op *def = op.operands()[0].value->def;
+  return def && def->parent() == op.parent() && def->name.starts_with("aten.empty") ? op.operands()[1].value
+                                                                                    : nullptr;
+}
+
 } // namespace
 
 std::vector<ir::Operand> capturesOf(const ir::Block &body) {
@@ -45,6 +54,11 @@ std::vector<const ir::Value *> overwrittenBy(const ir::Op &update, const ir::OpC
   for (const auto &inner : *update.body()) {
     if (inner->name == "aten.clone")
       copied[inner->result()] = inner->operands()[0].value;
+    if (const ir::Value *source = copiedWhole(*inner);
+        source && !copied.contains(inner->operands()[0].value)) {
+      copied[inner->operands()[0].value] = source;
+      continue;
+    }
     inner->forEachValue([&](const ir::Operand &operand) {
       const auto source = copied.find(operand.value);
       if (source == copied.end())

@@ -21,7 +21,13 @@ public:
   ReverseSweep(ir::Graph &graph, const LoweredForward &forward, PassContext &context, ir::PieceSource &pieces,
                Splicer &splicer)
       : graph_(graph), forward_(forward), needsGrad_(forward.needsGrad), pieces_(pieces),
-        catalog_(context.catalog), statistics_(context.statistics), splicer_(splicer), aliases_(graph) {}
+        catalog_(context.catalog), statistics_(context.statistics), splicer_(splicer), aliases_(graph) {
+    for (const auto &[value, write] : forward.overwritten) {
+      LoweredForward::Write &last = overwritten_[aliases_.base(value)];
+      if (write.position > last.position)
+        last = write;
+    }
+  }
 
   void run() {
     return_ = graph_.returnOp();
@@ -184,12 +190,12 @@ private:
 
   /// Autograd compares the version of what it saved.
   void checkAsItWas(const Spliced &op, const ir::Value *value) const {
-    const auto write = forward_.overwritten.find(aliases_.base(value));
-    if (write == forward_.overwritten.end() || &forward_.operators[write->second] <= &op)
+    const auto write = overwritten_.find(aliases_.base(value));
+    if (write == overwritten_.end() || write->second.position <= op.position)
       return;
     userError(fmt::format("the backward of '{}' reads what '{}' writes in place afterwards, for which "
                           "autograd raises an error",
-                          op.name, forward_.operators[write->second].name));
+                          op.name, write->second.name));
   }
 
   /// Autograd's engine runs with grad mode off.
@@ -301,7 +307,8 @@ private:
   const ir::OpCatalog *catalog_;
   std::map<std::string, int64_t> &statistics_;
   Splicer &splicer_;
-  const ir::AliasInfo aliases_;                                   // of the forward
+  const ir::AliasInfo aliases_;                                              // of the forward
+  std::unordered_map<const ir::Value *, LoweredForward::Write> overwritten_; // by where the memory begins
   ir::Op *return_ = nullptr, *end_ = nullptr;                     // where the backward goes: before the end
   std::vector<ir::Attr> outputs_;                                 // one an output: whether it has a cotangent
   std::unordered_map<const ir::Value *, ir::Value *> cotangents_; // looked up only, never walked

@@ -14,6 +14,7 @@ struct Spliced {
   std::vector<ir::Value *> numbered; ///< the values of the forward run (ir/pieces.h); null: not there
   uint32_t state = 0;
   std::string name;      ///< of the operator, for messages
+  size_t position = 0;   ///< of the operator in the captured graph
   bool isOpaque = false; ///< it was not taken apart: `numbered` has its operands alone
 };
 
@@ -21,8 +22,12 @@ struct Spliced {
 struct LoweredForward {
   std::vector<Spliced> operators;
   NeedsGrad needsGrad;
-  /// Values that an operator writes in place, in the program as captured: by which of the operators.
-  std::unordered_map<const ir::Value *, size_t> overwritten;
+  struct Write {
+    size_t position = 0;
+    std::string name; ///< of the operator
+  };
+  /// Values that the program as captured writes in place: the last write of each.
+  std::unordered_map<const ir::Value *, Write> overwritten;
   /// Of the outputs' cotangents: `as_result`, `undefined`, or their strides; as_result where there is none.
   std::vector<ir::Attr> cotangents;
 };

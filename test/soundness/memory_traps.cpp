@@ -164,6 +164,49 @@ TRAP(Memory, InnerValueWrittenAfterSavedForBackward) {
   });
 }
 
+/// What is written is a view by itself, made of an operator inside; and memory with gaps.
+TRAP(Memory, ViewsAndGapsWrittenAfterSavedForBackward) {
+  run.mayThrow();
+  auto f = run.compile([](Tensor x, Tensor w, Tensor v) {
+    Tensor y = at::tensordot(x, w, {1}, {0});
+    Tensor z = y * v;
+    y.add_(1);
+    return z;
+  });
+  auto g = run.compile([](Tensor x, Tensor w) {
+    Tensor h = x * w;
+    x.add_(1);
+    return h;
+  });
+  run.calls([&](int) {
+    Tensor x = run.randn({3, 4}), w = run.randn({4, 2, 3}).set_requires_grad(run.gradients());
+    Tensor v = run.in("v", run.randn({3, 2, 3}).set_requires_grad(run.gradients()));
+    Tensor z = f(x, w, v);
+    run.see("z", z);
+    run.backward(z); // the product needs y
+    Tensor gaps = run.randn({3, 4}).slice(1, 0, 4, 2);
+    Tensor h = g(gaps, run.in("u", run.randn({3, 2}).set_requires_grad(run.gradients())));
+    run.see("h", h);
+    run.backward(h); // needs what the gaps' tensor held
+  });
+}
+
+TRAP(Memory, ArgumentWrittenBetweenResults) {
+  auto f = run.compile([](Tensor x, Tensor w) {
+    Tensor h = (x * w).neg(), z = h.exp();
+    const at::NoGradGuard noGrad;
+    x.add_(1);
+    return Tensors{h, z};
+  });
+  run.calls([&](int) {
+    Tensor x = run.randn({3}), w = run.randn({3}).set_requires_grad(run.gradients());
+    Tensors y = f(x, w);
+    run.see("y", y);
+    run.see("x", x);
+    run.see("version", static_cast<int64_t>(x._version()));
+  });
+}
+
 TRAP(Memory, ResultWrittenInPlaceInside) {
   auto f = run.compile([](Tensor x, Tensor w) {
     Tensor y = x.matmul(w);

@@ -228,6 +228,29 @@ TEST(Backward, cotangentsOfOtherLayouts) {
   });
 }
 
+TEST(Backward, cotangentsWithGaps) {
+  expectAsEager([](const Forward &forward, Net &net) {
+    Tensors all;
+    for (int64_t i = 0; i < 4; ++i) {
+      at::cat({forward(input(i)), input(9)}, 1).pow(2).sum().backward();
+      for (const Tensor &gradient : gradientsOf(net))
+        all.push_back(gradient.defined() ? gradient.clone() : gradient);
+    }
+    return all;
+  });
+}
+
+/// Chains of nodes are taken down as autograd's are: one after the other.
+TEST(Backward, aLongChainThatNobodyRunsBackward) {
+  auto fast = graphopt::compile([](Tensor x) { return (x * 1.5).tanh(); });
+  Tensor x = torch::ones({2}).requires_grad_();
+  Tensor h = x;
+  for (int i = 0; i < 100000; ++i)
+    h = fast(h);
+  EXPECT_GT(fast.explain().compiledRuns, 90000u);
+  h = Tensor();
+}
+
 TEST(Backward, onAnotherThread) {
   expectAsEager([](const Forward &forward, Net &net) {
     const Tensor loss = forward(input()).pow(2).sum();

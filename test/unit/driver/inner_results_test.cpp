@@ -135,7 +135,26 @@ Tensor weighted(const Tensors &results) {
 }
 
 template <class Model> class InnerResults : public testing::Test {};
-using Models = testing::Types<Cells, Layers, Views>;
+/// A result that is written without gradients on, and one that operators gave back as it was.
+struct Kept : torch::nn::Module {
+  torch::nn::Linear in{4, 6};
+  Tensor scale;
+  Kept() {
+    register_module("in", in);
+    scale = register_parameter("scale", torch::randn({6}));
+  }
+  Tensors forward(const Tensor &x) {
+    Tensor h = in(x);
+    {
+      const torch::NoGradGuard noGrad;
+      h.mul_(0.5);
+    }
+    const Tensor k = torch::gelu(h), l = k * scale;
+    return {h, torch::dropout(k, 0.1, false).to(at::kFloat), l.exp()};
+  }
+};
+
+using Models = testing::Types<Cells, Layers, Views, Kept>;
 TYPED_TEST_SUITE(InnerResults, Models);
 
 TYPED_TEST(InnerResults, oneLossOfAll) {
