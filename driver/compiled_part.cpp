@@ -143,7 +143,7 @@ CompiledPart::CompiledPart(const ir::Graph &functional, std::string name,
   if (!writesBack(functional)) // without writes to memory from outside it may run again
     surface_ = std::make_shared<const ir::Graph>(functional.clone());
   else
-    expectAllCotangents();
+    expectAnyCotangents(functional);
   std::vector<passes::PassReport> reports;
   const ir::Graph joint = lowered(functional, key_.autocast, options, &reports);
   noteOpaque(reports);
@@ -162,18 +162,22 @@ CompiledPart::CompiledPart(const ir::Graph &functional, std::string name,
   isReached_ = reachedInputs(joint);
   if (isSomeUndefined()) { // with another backward more may be reached
     const std::vector<Output> outputsNow = outputs_;
-    expectAllCotangents();
+    expectAnyCotangents(functional);
     isReached_ = reachedInputs(lowered(functional, key_.autocast, options));
     outputs_ = outputsNow;
   }
   mapBackwardInputs();
 }
 
-/// A plan that has to serve any backward must not count on a gradient staying away.
-void CompiledPart::expectAllCotangents() {
-  for (Output &output : outputs_)
-    if (output.form.kind == CotangentForm::Kind::Undefined)
-      output.form = {};
+/// A plan that has to serve any backward must not count on a gradient staying away, nor on one whose elements
+/// share memory: no other can be laid out as that.
+void CompiledPart::expectAnyCotangents(const ir::Graph &functional) {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    CotangentForm &form = outputs_[i].form;
+    const ir::Operand &returned = functional.returnOp()->operands().at(i);
+    if (form.kind == CotangentForm::Kind::Undefined || form.order.size() != returned.value->type.rank())
+      form = {};
+  }
 }
 
 /// lower counts them as "opaque: NAME: WHY", and "opaque backward: NAME: WHY".

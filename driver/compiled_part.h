@@ -65,7 +65,7 @@ private:
                     std::vector<passes::PassReport> *reports = nullptr) const;
   ir::Attr cotangentForms(const ir::Graph &functional) const;
   bool isSomeUndefined() const;
-  void expectAllCotangents();
+  void expectAnyCotangents(const ir::Graph &functional);
   std::vector<bool> reachedInputs(const ir::Graph &joint) const;
   void noteOutputs(const ir::Graph &functional);
   void noteTypes(const ir::Graph &functional, const ir::Graph &joint);

@@ -52,6 +52,11 @@ at::Tensor laidOut(const at::Tensor &tensor, const std::vector<int64_t> &strides
   if (!tensor.defined() || tensor.strides() == strides)
     return tensor;
   c10::NoGradGuard noGrad;
+  bool liesSo = true; // but for dims of one element
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim)
+    liesSo &= tensor.size(dim) == 1 || tensor.stride(dim) == strides[static_cast<size_t>(dim)];
+  if (liesSo)
+    return tensor.as_strided(tensor.sizes(), strides);
   return at::empty_strided(tensor.sizes(), strides, tensor.options()).copy_(tensor);
 }
 

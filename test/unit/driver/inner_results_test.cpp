@@ -280,4 +280,48 @@ TEST(InnerResultsOfWriters, aResultThatNoBackwardReachedBefore) {
   EXPECT_EQ(explanation.backwardsAgain, 0u) << explanation;
 }
 
+/// A gradient that is expanded, of a result with a dim of one element.
+TEST(InnerResultsOfOne, anExpandedGradient) {
+  const Tensor weight = torch::randn({4, 1}).requires_grad_();
+  const auto code = [weight](const Tensor &x) { return x.flatten(0, 1).matmul(weight); };
+  auto fast = graphopt::compile(code);
+  for (int step = 0; step < 5; ++step) {
+    const Tensor want = torch::autograd::grad({code(input(step)).sum()}, {weight})[0];
+    EXPECT_TRUE(sameBits(want, torch::autograd::grad({fast(input(step)).sum()}, {weight})[0])) << step;
+    const Tensor other = torch::autograd::grad({code(input(step)).expand({15, 3}).pow(2).sum()}, {weight})[0];
+    EXPECT_TRUE(
+        sameBits(other, torch::autograd::grad({fast(input(step)).expand({15, 3}).pow(2).sum()}, {weight})[0]))
+        << step;
+  }
+  EXPECT_GT(fast.explain().compiledRuns, 0u);
+}
+
+/// Its gradient comes expanded, then not, then transposed: laid out as the plan has it each time.
+TEST(InnerResultsOfWriters, gradientsThatLieInOtherWays) {
+  Tensors values[2];
+  graphopt::Explanation explanation;
+  for (bool compiled : {false, true}) {
+    torch::manual_seed(3);
+    auto model = std::make_shared<torch::nn::BatchNorm1d>(6);
+    auto fast = graphopt::compile(*model);
+    for (int step = 0; step < 12; ++step) {
+      const Tensor x = input(step).flatten(0, 1).matmul(torch::ones({4, 6}));
+      const Tensor y = compiled ? fast(x) : (*model)(x);
+      if (step / 2 % 3 == 0)
+        y.sum().backward();
+      else if (step / 2 % 3 == 1)
+        y.pow(2).sum().backward();
+      else
+        y.backward(torch::arange(90, torch::kFloat).view({6, 15}).t());
+      for (const Tensor &gradient : gradientsOf(**model))
+        values[compiled].push_back(gradient.clone());
+      zeroGradients(**model);
+    }
+    explanation = fast.explain();
+  }
+  for (size_t i = 0; i < values[0].size(); ++i)
+    EXPECT_TRUE(at::allclose(values[0][i], values[1][i])) << "value " << i << "\n" << explanation;
+  EXPECT_GE(explanation.compiledRuns, 9u) << explanation;
+}
+
 } // namespace
