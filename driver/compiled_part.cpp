@@ -4,6 +4,7 @@
 
 #include "capture/random_watch.h"
 #include "ir/compare.h"
+#include "ir/dim_list.h"
 #include "ir/dtype.h"
 #include "ir/effects.h"
 #include "runtime/catalog.h"
@@ -202,10 +203,7 @@ ir::Attr CompiledPart::cotangentForms(const ir::Graph &functional) const {
       forms.push_back(ir::Attr::word(isUndefined ? "undefined" : "as_result"));
       continue;
     }
-    std::vector<ir::Attr> strides;
-    for (const ir::Dim &stride : stridesOf(form, returned.at(i).value->type))
-      strides.push_back(ir::Attr::integer(stride));
-    forms.push_back(ir::Attr::list(std::move(strides)));
+    forms.push_back(ir::dimList(stridesOf(form, returned.at(i).value->type)));
   }
   return ir::Attr::list(std::move(forms));
 }

@@ -2,6 +2,7 @@
 // attributes from an op.
 #include "passes/core_builder.h"
 
+#include "ir/dim_list.h"
 #include "ir/op_table.h"
 #include "ir/shape_rules.h"
 #include "passes/promote.h"
@@ -69,12 +70,6 @@ ir::DType besideLiterals(ir::DType dtype, const std::vector<Operand> &operands) 
   return dtype;
 }
 
-ir::Attr dimList(const std::vector<ir::Dim> &dims) {
-  std::vector<ir::Attr> items;
-  for (const ir::Dim &dim : dims)
-    items.push_back(ir::Attr::integer(dim));
-  return ir::Attr::list(std::move(items));
-}
 } // namespace
 
 std::string CoreBuilder::baseName() const { return origin_.results().empty() ? "t" : origin_.result()->name; }
@@ -135,13 +130,13 @@ Value *CoreBuilder::cast(Value *x, ir::DType dtype) {
 Value *CoreBuilder::broadcast(Value *x, const std::vector<ir::Dim> &size) {
   if (x->type.sizes == size)
     return x;
-  return prim("prim.broadcast", {Operand::of(x)}, {{"size", dimList(size)}});
+  return prim("prim.broadcast", {Operand::of(x)}, {{"size", ir::dimList(size)}});
 }
 
 Value *CoreBuilder::reshape(Value *x, const std::vector<ir::Dim> &shape) {
   if (x->type.sizes == shape)
     return x;
-  return prim("prim.reshape", {Operand::of(x)}, {{"shape", dimList(shape)}});
+  return prim("prim.reshape", {Operand::of(x)}, {{"shape", ir::dimList(shape)}});
 }
 
 Value *CoreBuilder::copy(Value *x) { return prim("prim.copy", {Operand::of(x)}); }

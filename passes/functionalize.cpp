@@ -18,6 +18,7 @@
 // operators.
 #include "passes/pass_list.h"
 
+#include "ir/dim_list.h"
 #include "ir/effects.h"
 #include "passes/families.h"
 #include "passes/layout.h"
@@ -168,14 +169,8 @@ private:
   }
 
   std::vector<ir::NamedAttr> stridedAttrs(const ir::Type &type) const {
-    auto dims = [](const std::vector<ir::Dim> &values) {
-      std::vector<ir::Attr> items;
-      for (const ir::Dim &value : values)
-        items.push_back(ir::Attr::integer(value));
-      return ir::Attr::list(std::move(items));
-    };
-    std::vector<ir::NamedAttr> attrs = {{"size", dims(type.sizes)},
-                                        {"stride", dims(type.stridesOrContiguous())},
+    std::vector<ir::NamedAttr> attrs = {{"size", ir::dimList(type.sizes)},
+                                        {"stride", ir::dimList(type.stridesOrContiguous())},
                                         {"dtype", ir::Attr::word(std::string(ir::dtypeName(type.dtype)))}};
     const ir::Device device = type.device.value_or(graph_.device);
     if (!device.isCpu())

@@ -1,6 +1,8 @@
 // Names are those of pieces: v for values of the forward run, g for cotangents, s for gradients so far.
 #include "passes/hand_builder.h"
 
+#include "ir/dim_list.h"
+
 #include <fmt/format.h>
 
 namespace graphopt::passes {
@@ -56,7 +58,7 @@ ir::Value *HandBuilder::concat(const std::vector<ir::Value *> &pieces, int64_t d
 
 ir::Value *HandBuilder::filled(const char *name, const ir::Type &type) {
   return call(name, {}, type,
-              {{"size", sizesAttr(type.sizes)},
+              {{"size", ir::dimList(type.sizes)},
                {"dtype", ir::Attr::word(std::string(ir::dtypeName(type.dtype)))},
                {"device", ir::Attr::word(ir::toString(deviceOf(type)))}});
 }
@@ -88,13 +90,6 @@ ir::Type typeLike(const ir::Type &like, ir::DType dtype, std::vector<ir::Dim> si
   ir::Type type = ir::Type::tensor(dtype, std::move(sizes));
   type.device = like.device;
   return type;
-}
-
-ir::Attr sizesAttr(const std::vector<ir::Dim> &sizes) {
-  std::vector<ir::Attr> items;
-  for (const ir::Dim &size : sizes)
-    items.push_back(ir::Attr::integer(size));
-  return ir::Attr::list(std::move(items));
 }
 
 } // namespace graphopt::passes

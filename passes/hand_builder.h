@@ -41,6 +41,5 @@ private:
 
 /// A contiguous tensor where `like` is.
 ir::Type typeLike(const ir::Type &like, ir::DType dtype, std::vector<ir::Dim> sizes);
-ir::Attr sizesAttr(const std::vector<ir::Dim> &sizes);
 
 } // namespace graphopt::passes

@@ -8,6 +8,7 @@
 // cumprod are contiguous both.
 #include "passes/hand_products.h"
 
+#include "ir/dim_list.h"
 #include "passes/hand_builder.h"
 
 #include <algorithm>
@@ -133,7 +134,7 @@ ir::Graph backwardOfAll(const Product &product) {
   const auto viewed = [&](ir::Value *value, const ir::Type &type) {
     return type.rank() == value->type.rank()
                ? value
-               : s.b.view("aten.view", value, type, {{"size", sizesAttr(type.sizes)}});
+               : s.b.view("aten.view", value, type, {{"size", ir::dimList(type.sizes)}});
   };
   ir::Value *zeros = s.b.call("aten.sum", {s.isEqual(x, 0)}, s.scalar(DType::Long));
   ir::Value *areMany =

@@ -87,7 +87,7 @@ private:
 
   void giveTo(Op &op) {
     for (size_t left = timesTaken(op); left > 1; --left)
-      replaceFirst(op, declare());
+      replaceFirst(op, input_, declare());
     Value *last = declare();
     op.replaceUses(input_, last);
     if (op.body())
@@ -95,9 +95,9 @@ private:
         inner->replaceUses(input_, last);
   }
 
-  void replaceFirst(Op &op, Value *by) const {
+  static void replaceFirst(Op &op, const Value *value, Value *by) {
     std::vector<ir::Operand> operands = op.operands();
-    std::ranges::find(operands, input_, &ir::Operand::value)->value = by;
+    std::ranges::find(operands, value, &ir::Operand::value)->value = by;
     op.setOperands(std::move(operands));
   }
 
@@ -107,15 +107,13 @@ private:
       return isAddedOnce(graph_, op, input_);
     ir::Graph alone = graph_.clone();
     Op *copy = alone.body().ops().at(positionOf(op));
-    std::vector<const Value *> inputs;
+    const Value *input = alone.find(input_->name);
+    std::vector<const Value *> inputs{input};
     for (size_t left = timesTaken(op); left > 1; --left) {
       Value *own = alone.declare(input_->kind, alone.freshName(input_->name), input_->type);
       inputs.push_back(own);
-      std::vector<ir::Operand> operands = copy->operands();
-      std::ranges::find(operands, alone.find(input_->name), &ir::Operand::value)->value = own;
-      copy->setOperands(std::move(operands));
+      replaceFirst(*copy, input, own);
     }
-    inputs.push_back(alone.find(input_->name));
     return std::ranges::all_of(inputs, [&](const Value *value) { return isAddedOnce(alone, *copy, value); });
   }
 

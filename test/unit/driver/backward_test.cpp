@@ -1,28 +1,21 @@
 // Segments with gradients run as plans behind one autograd node: whatever a program does with autograd around
 // them gives what eager gives, or an error that says what to do.
+#include "same_bits.h"
+
 #include <graphopt/graphopt.h>
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <cstring>
 #include <functional>
 #include <thread>
 
 namespace {
 
 using at::Tensor;
+using graphopt::test::sameBits;
 using Tensors = std::vector<Tensor>;
-
-bool sameBits(const Tensor &a, const Tensor &b) {
-  if (!a.defined() || !b.defined())
-    return a.defined() == b.defined();
-  if (a.sizes() != b.sizes() || a.dtype() != b.dtype())
-    return false;
-  const Tensor x = a.detach().contiguous(), y = b.detach().contiguous();
-  return x.nbytes() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
-}
 
 /// A small network with a parameter used twice, a branch that dies, and an integer result inside.
 struct Net : torch::nn::Module {

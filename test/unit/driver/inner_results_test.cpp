@@ -1,27 +1,21 @@
 // Results that other results are computed from: each part of a segment has a node of its own, and programs
 // get from the chain of them what they get from autograd's.
+#include "same_bits.h"
+
 #include <graphopt/graphopt.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <cstring>
 #include <functional>
 
 namespace {
 
 using at::Tensor;
+using graphopt::test::sameBits;
 using Tensors = std::vector<Tensor>;
 using Forward = std::function<Tensors(const Tensor &)>;
 using Program = std::function<Tensors(const Forward &forward, torch::nn::Module &model)>;
-
-bool sameBits(const Tensor &a, const Tensor &b) {
-  if (!a.defined() || !b.defined())
-    return a.defined() == b.defined();
-  const Tensor x = a.detach().contiguous(), y = b.detach().contiguous();
-  return x.sizes() == y.sizes() && x.dtype() == y.dtype() &&
-         (x.nbytes() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0);
-}
 
 /// A cell run over a sequence: all states stacked, and the last one. Its weights are used at each step.
 struct Cells : torch::nn::Module {

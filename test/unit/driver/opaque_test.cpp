@@ -1,17 +1,19 @@
 // Operators that cannot be taken apart, in compiled segments, and others whose derivative has a rule by hand:
 // the backward decides by the data of each call, so each call's data has to be looked at, not the recorded
 // one's.
+#include "same_bits.h"
+
 #include <graphopt/graphopt.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <cstring>
 #include <functional>
 
 namespace {
 
 using at::Tensor;
+using graphopt::test::sameBits;
 using Function = std::function<Tensor(const Tensor &)>;
 
 struct Case {
@@ -57,11 +59,6 @@ std::vector<Tensor> gradients(const Function &forward, Tensor &weight) {
     found.push_back(weight.grad());
   }
   return found;
-}
-
-bool sameBits(const Tensor &a, const Tensor &b) {
-  const Tensor x = a.contiguous(), y = b.contiguous();
-  return x.sizes() == y.sizes() && std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
 }
 
 class Opaque : public testing::TestWithParam<Case> {};

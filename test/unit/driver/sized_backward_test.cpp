@@ -1,22 +1,18 @@
 // Compiled backwards at sizes that vary from call to call: one plan for all of them, eager's bits at each.
+#include "same_bits.h"
+
 #include <graphopt/graphopt.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <cstring>
 #include <functional>
 
 namespace {
 
 using at::Tensor;
+using graphopt::test::sameBits;
 using Tensors = std::vector<Tensor>;
-
-bool sameBits(const Tensor &a, const Tensor &b) {
-  const Tensor x = a.detach().contiguous(), y = b.detach().contiguous();
-  return x.sizes() == y.sizes() &&
-         (x.nbytes() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0);
-}
 
 /// Attention over a batch of sequences, then a loss: batch and length reach views, reductions and divisors.
 struct Attention : torch::nn::Module {
