@@ -153,8 +153,7 @@ CompiledPart::CompiledPart(const ir::Graph &functional, std::string name,
     for (const ThreadWord other : planning.otherAutocasts)
       if (ir::difference(joint, lowered(functional, other, options)).empty())
         autocasts_.push_back(other);
-  // Until kernels fuse what runs again into the backward, running again costs more than keeping.
-  partitioned_ = passes::partition(joint, &runtime::dispatcherCatalog(), {.recompute = false});
+  partitioned_ = passes::partition(joint, &runtime::dispatcherCatalog(), {.recompute = planning.recompute});
   forward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(partitioned_.forward));
   backward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(partitioned_.backward));
   noteOutputs(functional);

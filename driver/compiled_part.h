@@ -20,6 +20,7 @@ struct BackwardPlanning {
   BackwardKey key;
   std::shared_ptr<LastBackward> last;              ///< gets what each backward is
   std::vector<capture::ThreadWord> otherAutocasts; ///< tried beside the key's
+  bool recompute = false;                          ///< CompileOptions::recompute
 };
 
 class CompiledPart {

@@ -218,7 +218,8 @@ private:
 };
 
 Shadow::Shadow(const CompileOptions &options, std::string name)
-    : options_(options), name_(std::move(name)), graph_(options.recompileLimit, options.dynamic) {}
+    : options_(options), name_(std::move(name)), graph_(options.recompileLimit, options.dynamic),
+      compiled_(options.recompute) {}
 Shadow::~Shadow() = default;
 
 std::unique_ptr<Shadow::Call> Shadow::take() {

@@ -133,7 +133,7 @@ Effects effectsOfBody(const Block &body, const OpCatalog *catalog) {
     Effects one = effectsOf(*op, catalog);
     all.random |= one.random;
     all.hostRead |= one.hostRead;
-    all.ordered |= one.ordered && op->kind != Op::Kind::Yield;
+    all.ordered |= one.ordered && op->kind != Op::Kind::Yield && !op->isCall(kSetRngState);
     all.uninitialized |= one.uninitialized;
   }
   return all;
@@ -158,8 +158,13 @@ Effects effectsOf(const Op &op, const OpCatalog *catalog) {
     return effectsOfCall(op, catalog);
   case Op::Kind::Group:
   case Op::Kind::Update:
-  case Op::Kind::Vjp:
     return op.body() ? effectsOfBody(*op.body(), catalog) : effects;
+  case Op::Kind::Vjp:
+  case Op::Kind::Redraw:
+    if (op.body())
+      effects = effectsOfBody(*op.body(), catalog);
+    effects.random = false;
+    return effects;
   case Op::Kind::Border:
     effects.hostRead = effects.ordered = true;
     return effects;
@@ -172,6 +177,13 @@ Effects effectsOf(const Op &op, const OpCatalog *catalog) {
     return effects;
   }
   return effects;
+}
+
+std::optional<Device> redrawsOn(const Op &op) {
+  for (const auto &inner : *op.body())
+    if (const Attr *device = inner->isCall(kSetRngState) ? inner->attr("device") : nullptr)
+      return device->kind() == Attr::Kind::Word ? parseDevice(device->text()) : std::nullopt;
+  return std::nullopt;
 }
 
 bool isRemovable(const Op &op, const OpCatalog *catalog) {

@@ -102,7 +102,9 @@ class Op {
 public:
   /// Vjp: gradients by autograd itself, of what the body makes; its yield gives three lists: outputs, a
   /// cotangent for each, and the values whose gradients are the results.
-  enum class Kind { Call, Group, Update, Vjp, Border, Writeback, Return, Yield };
+  /// Redraw: draws random numbers as they were drawn before, from the generator's state of then.
+  /// What the bodies of both do to generators is undone at their ends.
+  enum class Kind { Call, Group, Update, Vjp, Redraw, Border, Writeback, Return, Yield };
   const Kind kind;
   /// Call: "aten.add_.Tensor", "prim.add", "mylib::foo.overload". Group: its name. Border: what happened
   /// (read).
@@ -114,14 +116,16 @@ public:
   Loc loc;
 
   bool isCall(std::string_view n) const { return kind == Kind::Call && name == n; }
-  bool isRegion() const { return kind == Kind::Group || kind == Kind::Update || kind == Kind::Vjp; }
+  bool isRegion() const {
+    return kind == Kind::Group || kind == Kind::Update || kind == Kind::Vjp || kind == Kind::Redraw;
+  }
   bool computes() const {
     return kind == Kind::Call || isRegion();
   } ///< else it ends or marks, and runs nothing
   const std::vector<Operand> &operands() const { return operands_; }
   const std::vector<Value *> &results() const { return results_; }
   Value *result(size_t i = 0) const { return results_[i]; }
-  Block *body() const { return body_.get(); }    ///< Group and Update
+  Block *body() const { return body_.get(); }    ///< of a region
   Block *parent() const { return parent_; }      ///< the block it stands in
   const Attr *attr(std::string_view name) const; ///< nullptr when absent
   void setAttr(std::string_view name, Attr value);

@@ -52,6 +52,8 @@ Parser::Head Parser::head() {
     return regionHead(Op::Kind::Update);
   if (atWord("vjp"))
     return regionHead(Op::Kind::Vjp);
+  if (atWord("redraw"))
+    return regionHead(Op::Kind::Redraw);
   if (atWord("border"))
     return borderHead();
   if (atWord("writeback"))

@@ -80,6 +80,8 @@ std::string headText(const Op &op) {
     return fmt::format("update{} ({}){} {{", after(op.name.empty() ? "" : quoted(op.name)), operands, with);
   case Op::Kind::Vjp:
     return fmt::format("vjp ({}) {{", operands);
+  case Op::Kind::Redraw:
+    return fmt::format("redraw ({}) {{", operands);
   case Op::Kind::Border:
     return fmt::format("border #{} {}{}{}", op.number, keyText(op.name), after(operands),
                        after(pairsText(op.attrs, " ")));

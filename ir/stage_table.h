@@ -19,7 +19,8 @@ enum LegalBits : unsigned {
   kGroups = 256,
   kBorders = 512,
   kWritebacks = 1024,
-  kVjps = 2048
+  kVjps = 2048,
+  kRedraws = 4096
 };
 
 struct StageRow {

@@ -74,6 +74,8 @@ std::string_view Verifier::label(const Op &op) {
     return "update";
   case Op::Kind::Vjp:
     return "vjp";
+  case Op::Kind::Redraw:
+    return "redraw";
   case Op::Kind::Border:
     return "border";
   case Op::Kind::Writeback:

@@ -40,6 +40,8 @@ private:
       return checkUpdate(op);
     case Op::Kind::Vjp:
       return require(op, kVjps, "a vjp");
+    case Op::Kind::Redraw:
+      return require(op, kRedraws, "a redraw");
     case Op::Kind::Border:
       return checkBorder(op);
     case Op::Kind::Writeback:

@@ -9,6 +9,7 @@
 #include "ir/splice.h"
 #include "passes/min_cut.h"
 #include "passes/pass_list.h"
+#include "passes/redraw.h"
 
 #include <algorithm>
 #include <graphopt/error.h>
@@ -56,6 +57,7 @@ public:
         written_.insert(op->operands()[0].value);
     splitOps();
     choose();
+    findRecomputed();
     Partitioned result;
     result.outputs = outputsOf(joint_);
     listResiduals(result);
@@ -108,42 +110,55 @@ private:
     op.forEachValue([&](const ir::Operand &operand) { f(operand.value); });
   }
 
+  /// What a second run of the op reads.
+  template <class F> void forEachSource(const Op &op, F &&f) const {
+    if (!isForDraws(op))
+      forEachRead(op, f);
+  }
+
   // ---- what to keep
 
   bool mayRunAgain(const Op &op) const {
-    if (op.kind != Op::Kind::Call || joint_.isOpaque(op) || !ir::isMergeable(op, catalog_))
+    if (mayDrawAgain(op))
+      return true;
+    if (op.kind != Op::Kind::Call || joint_.isOpaque(op) || !ir::isRemovable(op, catalog_))
       return false;
     if (isViewOp(op))
       return true;
     if (!options_.recompute)
       return false;
+    if (!ir::isMergeable(op, catalog_))
+      return isForDraws(op);
     const ir::AtenRow *row = ir::findAten(op.name);
     const ir::OpInfo *info = catalog_ ? catalog_->find(op.name) : nullptr;
     const bool isUnknown = !row || row->recompute == ir::RecomputeClass::Unknown;
     return isUnknown ? info && info->pointwise : row->recompute == ir::RecomputeClass::Cheap;
   }
 
-  void choose() {
-    size_t nodes = 2;
-    constexpr size_t kSource = 0, kSink = 1;
-    auto number = [&](const Value *value) {
-      auto [known, isNew] = nodes_.try_emplace(value, nodes);
-      if (isNew)
-        nodes += 2; // the way in, and the way out
-      return known->second;
+  bool mayDrawAgain(const Op &op) const { return options_.recompute && mayRedraw(joint_, op, catalog_); }
+
+  /// Memory that draws fill: it costs nothing, its contents are nobody's, and of its operands only the sizes
+  /// matter, which its type has.
+  bool isForDraws(const Op &op) const {
+    const auto isDraw = [&](const Op *user) {
+      const Op *region = user->parent()->owner();
+      return mayDrawAgain(region ? *region : *user);
     };
+    return op.results().size() == 1 && ir::effectsOf(op, catalog_).uninitialized &&
+           std::ranges::all_of(op.result()->users(), isDraw);
+  }
+
+  void choose() {
     for (const Value *value : needed_)
-      reach(value, number);
-    FlowNetwork network(nodes);
+      reach(value);
+    FlowNetwork network(nextNode_);
+    for (const auto &[draw, node] : drawNodes_) {
+      network.connect(kSource, node, FlowNetwork::kInfinite);
+      network.connect(node, node + 1, bytesOf(rngStateType(joint_, *draw)) + 1);
+    }
     for (const auto &[value, node] : nodes_) {
       network.connect(node, node + 1, widthOf(*value));
-      const bool isGiven = value->isDeclared() || !mayRunAgain(*value->def);
-      if (isGiven)
-        network.connect(kSource, node, FlowNetwork::kInfinite);
-      else
-        forEachRead(*value->def, [&, to = node](const Value *operand) {
-          network.connect(nodes_.at(operand) + 1, to, FlowNetwork::kInfinite);
-        });
+      connectSources(network, *value, node);
     }
     for (const Value *value : needed_)
       network.connect(nodes_.at(value) + 1, kSink, FlowNetwork::kInfinite);
@@ -153,13 +168,31 @@ private:
         kept_.insert(value);
   }
 
+  /// What a value is computed from, if that may happen again.
+  void connectSources(FlowNetwork &network, const Value &value, size_t node) const {
+    if (value.isDeclared() || !mayRunAgain(*value.def))
+      return network.connect(kSource, node, FlowNetwork::kInfinite);
+    forEachSource(*value.def, [&](const Value *operand) {
+      network.connect(nodes_.at(operand) + 1, node, FlowNetwork::kInfinite);
+    });
+    if (const auto draw = drawNodes_.find(value.def); draw != drawNodes_.end())
+      network.connect(draw->second + 1, node, FlowNetwork::kInfinite);
+  }
+
   /// The value and everything that it could be computed from again.
-  template <class F> void reach(const Value *value, F &&number) {
-    if (nodes_.contains(value))
+  void reach(const Value *value) {
+    if (!number(nodes_, value) || value->isDeclared() || !mayRunAgain(*value->def))
       return;
-    number(value);
-    if (value->isResult() && mayRunAgain(*value->def))
-      forEachRead(*value->def, [&](const Value *operand) { reach(operand, number); });
+    forEachSource(*value->def, [&](const Value *operand) { reach(operand); });
+    if (mayDrawAgain(*value->def))
+      number(drawNodes_, static_cast<const Op *>(value->def));
+  }
+
+  /// Two nodes: the way in, and the way out. False: it has them.
+  template <class What> bool number(std::unordered_map<What, size_t> &nodes, What what) {
+    const bool isNew = nodes.try_emplace(what, nextNode_).second;
+    nextNode_ += isNew ? 2 : 0;
+    return isNew;
   }
 
   /// What others hold anyway costs nothing; but nothing is without cost, so that no cut is wider than needed.
@@ -168,7 +201,19 @@ private:
     return isHeld ? 1 : bytesOf(value.type) + 1;
   }
 
-  void listResiduals(Partitioned &result) const {
+  /// Before its draw's results.
+  void addState(const Op &draw, Partitioned &result) {
+    std::string name = draw.result()->name + ".rng";
+    while (joint_.find(name))
+      name += "_";
+    states_[&draw] = name;
+    const ir::Type type = rngStateType(joint_, draw);
+    result.residuals.push_back(
+        {name, type, bytesOf(type), joint_.states[draw.state].scope, std::string(ir::kRngState), false});
+    result.bytes += bytesOf(type);
+  }
+
+  void listResiduals(Partitioned &result) {
     auto add = [&](const Value *value) {
       if (!kept_.contains(value))
         return;
@@ -187,9 +232,12 @@ private:
       }
       result.residuals.push_back(std::move(residual));
     };
-    for (const auto &op : joint_.body())
+    for (const auto &op : joint_.body()) {
+      if (again_.contains(op.get()) && mayDrawAgain(*op))
+        addState(*op, result);
       for (const Value *value : op->results())
         add(value);
+    }
     for (const Value *value : joint_.declarations())
       add(value);
   }
@@ -197,15 +245,21 @@ private:
   // ---- the two graphs
 
   /// Whatever they do: an opaque operator in the backward may read data, which keeps it from being dead code.
-  void eraseLate(ir::Graph &forward) const {
-    const std::vector<Op *> copies = forward.body().ops(), own = joint_.body().ops(); // one for one
+  void eraseLate(ir::Graph &forward, const std::vector<Op *> &copies) const {
+    const std::vector<Op *> own = joint_.body().ops();
     for (size_t i = own.size(); i-- > 0;)
       if (late_.contains(own[i]))
         forward.erase(copies[i]);
   }
 
+  void insertStates(ir::Graph &forward) const {
+    for (const auto &op : joint_.body())
+      if (const auto state = states_.find(op.get()); state != states_.end())
+        insertRngState(forward, forward.find(op->result()->name)->def, state->second);
+  }
+
   /// A declared value that the forward writes is kept as it was before.
-  static Value *kept(ir::Graph &forward, Value *value) {
+  static Value *keptAsItIs(ir::Graph &forward, Value *value) {
     if (!value->isDeclared())
       return value;
     for (const auto &op : forward.body())
@@ -227,10 +281,12 @@ private:
     std::vector<ir::Operand> operands = forward.returnOp()->operands();
     operands.resize(outputs_);
     forward.returnOp()->setOperands(operands);
-    eraseLate(forward);
+    const std::vector<Op *> copies = forward.body().ops(); // one for one
+    insertStates(forward);
+    eraseLate(forward, copies);
     for (const Residual &residual : result.residuals)
       if (!residual.isDeclared)
-        operands.push_back(ir::Operand::of(kept(forward, forward.find(residual.name))));
+        operands.push_back(ir::Operand::of(keptAsItIs(forward, forward.find(residual.name))));
     forward.returnOp()->setOperands(std::move(operands));
     PassContext context;
     context.catalog = catalog_;
@@ -251,9 +307,12 @@ private:
     backward.states = joint_.states;
     ir::ValueMap map;
     declareInputs(backward, result, map);
-    findRecomputed();
     for (const auto &op : joint_.body())
-      if (late_.contains(op.get()) || again_.contains(op.get()))
+      if (const auto state = states_.find(op.get()); state != states_.end())
+        appendRedraw(backward, *op, backward.find(state->second), map);
+      else if (again_.contains(op.get()) && isForDraws(*op))
+        map[op->result()] = appendEmpty(backward, *op);
+      else if (late_.contains(op.get()) || again_.contains(op.get()))
         ir::copyOpWithStates(backward, backward.body(), *op, map);
     std::vector<ir::Operand> operands;
     for (const ir::Operand &operand : gradients())
@@ -265,6 +324,10 @@ private:
   void declareInputs(ir::Graph &backward, const Partitioned &result, ir::ValueMap &map) {
     for (const Residual &residual : result.residuals) {
       const Value *value = joint_.find(residual.name);
+      if (!value) { // a generator's state
+        backward.declare(Value::Kind::Input, residual.name, residual.type);
+        continue;
+      }
       const bool isConstant = value->kind == Value::Kind::Const || value->kind == Value::Kind::HostVal;
       Value *input =
           backward.declare(isConstant ? value->kind : Value::Kind::Input, residual.name, residual.type);
@@ -284,7 +347,7 @@ private:
       if (kept_.contains(value) || !value->isResult() || !again_.insert(value->def).second)
         continue;
       recomputed_ += !isViewOp(*value->def);
-      forEachRead(*value->def, [&](const Value *operand) { open.push_back(operand); });
+      forEachSource(*value->def, [&](const Value *operand) { open.push_back(operand); });
     }
   }
 
@@ -296,7 +359,11 @@ private:
   std::unordered_set<const Op *> again_; // run a second time
   std::vector<const Value *> needed_;    // forward values that late operators read, in order
   ValueSet seen_, kept_, written_;       // the last: declared values with a write-back
+  static constexpr size_t kSource = 0, kSink = 1;
+  size_t nextNode_ = 2;
   std::unordered_map<const Value *, size_t> nodes_;
+  std::unordered_map<const Op *, size_t> drawNodes_;   // of the states that draws begin with
+  std::unordered_map<const Op *, std::string> states_; // draws that run again, and the names of their states
   size_t recomputed_ = 0;
 };
 

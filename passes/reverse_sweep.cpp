@@ -6,6 +6,7 @@
 #include "ir/alias.h"
 #include "ir/effects.h"
 #include "passes/hand_pieces.h"
+#include "passes/redraw.h"
 #include "passes/regions.h"
 
 #include <algorithm>
@@ -218,12 +219,9 @@ private:
   void appendVjp(const Spliced &op, const ir::GradientTypes &cotangents, const ir::GradientTypes &soFar) {
     for (const ir::Value *operand : op.unit.operands)
       checkAsItWas(op, operand);
-    if (isRandom(op.unit.graph))
-      userError(
-          fmt::format("'{}' draws random numbers and cannot be taken apart: its backward would have to draw "
-                      "them again",
-                      op.name));
     ir::Op *vjp = graph_.insertBefore(end_, ir::Op::Kind::Vjp, "", {});
+    if (mayDraw(op.unit.graph))
+      drawAgain(op, graph_.makeBody(vjp));
     ir::ValueMap map = bodyOf(op, graph_.makeBody(vjp));
     std::vector<ir::Operand> outputs, given, wrt;
     for (size_t i = 0; i < soFar.size(); ++i) // first, as in a piece
@@ -253,9 +251,23 @@ private:
                                [](const auto &op) { return op->name.starts_with("aten.as_strided"); });
   }
 
-  bool isRandom(const ir::Graph &unit) const {
-    return std::ranges::any_of(unit.body(),
-                               [&](const auto &op) { return ir::effectsOf(*op, catalog_).random; });
+  /// Operators of others may draw without saying so.
+  bool mayDraw(const ir::Graph &unit) const {
+    return std::ranges::any_of(unit.body(), [&](const auto &op) {
+      return op->kind == ir::Op::Kind::Call &&
+             (ir::effectsOf(*op, catalog_).random || !op->name.starts_with("aten."));
+    });
+  }
+
+  /// From the state of the generator that the operator found.
+  void drawAgain(const Spliced &op, ir::Block &body) {
+    if (!op.isOpaque)
+      userError(
+          fmt::format("'{}' draws random numbers, and only its forward can be taken apart: the operators "
+                      "that it is made of cannot be told to draw them again",
+                      op.name));
+    ir::Op *draw = op.results.at(0)->def;
+    appendSetRngState(graph_, body, insertRngState(graph_, draw, draw->result()->name + ".rng"), *draw);
   }
 
   ir::ValueMap bodyOf(const Spliced &op, ir::Block &body) {

@@ -3,6 +3,7 @@
 #include "runtime/execute.h"
 
 #include "graphopt/error.h"
+#include "ir/effects.h"
 #include "ir/op_table.h"
 #include "runtime/ambient.h"
 #include "runtime/call.h"
@@ -131,7 +132,10 @@ private:
       addBody(op);
       return;
     case Op::Kind::Vjp:
-      addVjp(op);
+      keepingGenerators(op, [&] { addVjp(op); });
+      return;
+    case Op::Kind::Redraw:
+      keepingGenerators(op, [&] { addBody(op); });
       return;
     case Op::Kind::Writeback:
       addWriteback(op);
@@ -156,6 +160,16 @@ private:
       userError(fmt::format("the body of '{}' does not yield its {} results", op.name, op.results().size()));
     for (size_t i = 0; i < op.results().size(); ++i)
       slots_[op.result(i)] = slotOf(yield->operands()[i]);
+  }
+
+  /// The steps of a body after which generators are as they were.
+  template <class F> void keepingGenerators(const Op &op, F &&addSteps) {
+    const std::optional<ir::Device> device = ir::redrawsOn(op);
+    if (device)
+      plan_.steps.emplace_back(RngStep{toString(*device)});
+    addSteps();
+    if (device)
+      plan_.steps.emplace_back(RngStep{});
   }
 
   /// The body runs with autograd, on leaves in the places of the values whose gradients are asked for.

@@ -17,6 +17,7 @@
 #include "runtime/plan_io.h"
 #include "runtime/plan_scalar.h"
 #include "runtime/prepare.h"
+#include "runtime/rng.h"
 #include "runtime/vjp.h"
 
 #include <ATen/Functions.h>
@@ -32,7 +33,10 @@ using c10::IValue;
 struct PreparedGradients : GradientsStep {
   std::vector<ir::Attr> layouts; // `strides` as literals
 };
-using PreparedStep = std::variant<PreparedCall, WritebackStep, LeavesStep, PreparedGradients>;
+struct PreparedRng {
+  std::optional<c10::Device> device; ///< nothing: ends
+};
+using PreparedStep = std::variant<PreparedCall, WritebackStep, LeavesStep, PreparedGradients, PreparedRng>;
 
 at::Tensor constantTensor(const PlanConstant &constant) {
   ir::Type type =
@@ -56,6 +60,9 @@ bool leavesTensors(const Operator &op) {
 PreparedStep asPrepared(const Step &step, const std::vector<std::string> &syms) {
   if (const auto *leaves = std::get_if<LeavesStep>(&step))
     return *leaves;
+  if (const auto *rng = std::get_if<RngStep>(&step))
+    return PreparedRng{rng->device.empty() ? std::nullopt
+                                           : std::optional(requireDevice(*ir::parseDevice(rng->device)))};
   const auto *gradients = std::get_if<GradientsStep>(&step);
   if (!gradients)
     return std::get<WritebackStep>(step);
@@ -157,6 +164,12 @@ public:
     release(step.release);
   }
 
+  void operator()(const PreparedRng &step) {
+    rng_.reset();
+    if (step.device)
+      rng_.emplace(*step.device);
+  }
+
 private:
   void release(const std::vector<int> &slots) {
     for (int index : slots)
@@ -241,6 +254,7 @@ private:
   bool history_;
   uint32_t ambient_ = kNone;
   bool below_ = false;
+  std::optional<RngScope> rng_;
 };
 
 } // namespace

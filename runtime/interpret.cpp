@@ -4,6 +4,7 @@
 
 #include "graphopt/error.h"
 #include "ir/alias.h"
+#include "ir/effects.h"
 #include "ir/op_table.h"
 #include "runtime/ambient.h"
 #include "runtime/call.h"
@@ -11,6 +12,7 @@
 #include "runtime/device.h"
 #include "runtime/prim_layout.h"
 #include "runtime/returned_views.h"
+#include "runtime/rng.h"
 #include "runtime/vjp.h"
 
 #include <ATen/Functions.h>
@@ -115,7 +117,8 @@ private:
       runBody(op);
       return;
     case Op::Kind::Vjp:
-      runVjp(op);
+    case Op::Kind::Redraw:
+      runKeepingGenerators(op);
       return;
     case Op::Kind::Border:
       refuseUntraced(op);
@@ -155,6 +158,16 @@ private:
         values_.erase(value);
     });
     define(op, std::move(results));
+  }
+
+  void runKeepingGenerators(const Op &op) {
+    std::optional<RngScope> rng;
+    if (const auto device = ir::redrawsOn(op))
+      rng.emplace(requireDevice(*device));
+    if (op.kind == Op::Kind::Vjp)
+      runVjp(op);
+    else
+      runBody(op);
   }
 
   /// The body runs with autograd, on leaves in the places of the values whose gradients are asked for.

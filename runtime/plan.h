@@ -88,7 +88,13 @@ struct GradientsStep {
   std::vector<int> release;
   bool operator==(const GradientsStep &) const = default;
 };
-using Step = std::variant<CallStep, WritebackStep, LeavesStep, GradientsStep>;
+/// From one that begins to one that ends, draws leave the generator of `device` as it was.
+struct RngStep {
+  std::string device; // empty: ends
+  std::vector<int> release = {};
+  bool operator==(const RngStep &) const = default;
+};
+using Step = std::variant<CallStep, WritebackStep, LeavesStep, GradientsStep, RngStep>;
 
 /// A slot that the caller fills at each run.
 struct PlanInput {

@@ -157,6 +157,8 @@ Json write(const Step &step) {
     return {{"gradients", gradients->outputs},      {"cotangents", gradients->cotangents},
             {"leaves", gradients->leaves},          {"results", gradients->results},
             {"strides", write(gradients->strides)}, {"release", gradients->release}};
+  if (const auto *rng = std::get_if<RngStep>(&step))
+    return {{"rng", rng->device}, {"release", rng->release}};
   const CallStep &call = std::get<CallStep>(step);
   Json arguments = Json::array();
   for (const PlanArgument &argument : call.arguments)
@@ -183,6 +185,10 @@ GradientsStep readGradients(const Json &json) {
   return {json.at("gradients").get<Slots>(), json.at("cotangents").get<Slots>(),
           json.at("leaves").get<Slots>(),    json.at("results").get<Slots>(),
           readScalars(json.at("strides")),   json.at("release").get<Slots>()};
+}
+
+RngStep readRng(const Json &json) {
+  return {json.at("rng").get<std::string>(), json.at("release").get<Slots>()};
 }
 
 CallStep readCall(const Json &json) {
@@ -272,6 +278,8 @@ Plan read(const Json &json) {
       plan.steps.emplace_back(readGradients(step));
     else if (step.contains("leaves"))
       plan.steps.emplace_back(readLeaves(step));
+    else if (step.contains("rng"))
+      plan.steps.emplace_back(readRng(step));
     else
       plan.steps.emplace_back(readCall(step));
   }

@@ -34,6 +34,8 @@ public:
       releaseLast(*slots, step.release);
   }
 
+  void operator()(RngStep &) {}
+
 private:
   void dropUnused(std::vector<int> &results) const {
     for (int &slot : results)

@@ -47,6 +47,7 @@ private:
 
   template <class S> static size_t resultsOf(const S &step) { return step.results.size(); }
   static size_t resultsOf(const WritebackStep &) { return 0; }
+  static size_t resultsOf(const RngStep &) { return 0; }
 
   size_t index(int slot) const {
     if (slot < 0 || slot >= plan_.slots)
@@ -141,7 +142,17 @@ private:
     release(step.release);
   }
 
+  void check(const RngStep &step) {
+    if (step.device.empty() != isRedrawing_)
+      fail("a step begins to draw again, or ends it, twice");
+    isRedrawing_ = !step.device.empty();
+    if (isRedrawing_ && !ir::parseDevice(step.device))
+      fail("device '" + step.device + "' is none");
+    release(step.release);
+  }
+
   const Plan &plan_;
+  bool isRedrawing_ = false;
   std::vector<bool> filled_;
 };
 

@@ -5,6 +5,7 @@
 #include "tools/model.h"
 
 #include "driver/lowering.h"
+#include "ir/print.h"
 #include "passes/manager.h"
 #include "passes/partition.h"
 #include "runtime/catalog.h"
@@ -20,9 +21,14 @@ namespace {
 
 struct ResidualsOptions {
   ModelFlags model;
-  bool keepAll = false;
+  bool keepAll = false, graphs = false;
   std::string output = "-";
 };
+
+std::string pipelineFor(const ir::Graph &captured) {
+  const bool isRaw = captured.form == ir::Form::Raw;
+  return std::string(isRaw ? "autocast,functionalize," : "") + "dce,lower{joint=on},lean";
+}
 
 passes::Partitioned partitionOf(const ResidualsOptions &options) {
   const c10::AutoGradMode grad(true);
@@ -32,8 +38,8 @@ passes::Partitioned partitionOf(const ResidualsOptions &options) {
   passes::ManagerOptions manager;
   manager.catalog = &runtime::dispatcherCatalog();
   manager.pieces = &lowering.pieces();
-  passes::runPipeline(graph, passes::parsePipeline("autocast,functionalize,dce,lower{joint=on},lean"),
-                      manager);
+  if (graph.stage == ir::Stage::Captured) // else it is a joint graph, or partition says so
+    passes::runPipeline(graph, passes::parsePipeline(pipelineFor(graph)), manager);
   return passes::partition(graph, manager.catalog, {.recompute = !options.keepAll});
 }
 
@@ -66,9 +72,13 @@ Run residualsCommand(CLI::App &app) {
   options->model.add(app);
   app.add_flag("--keep-all", options->keepAll,
                "nothing runs again: every value that the backward reads is kept");
-  app.add_option("-o", options->output, "write the table here instead of standard output")->type_name("FILE");
+  app.add_flag("--graphs", options->graphs, "print the forward and the backward instead of the table");
+  app.add_option("-o", options->output, "write here instead of standard output")->type_name("FILE");
   return [options] {
-    writeText(options->output, table(partitionOf(*options)));
+    passes::Partitioned parts = partitionOf(*options);
+    writeText(options->output, options->graphs
+                                   ? ir::print(parts.forward) + "\n// -----\n\n" + ir::print(parts.backward)
+                                   : table(std::move(parts)));
     return 0;
   };
 }

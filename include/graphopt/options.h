@@ -46,6 +46,10 @@ struct CompileOptions {
   /// Replay::shadow, with gradients on: segments run as one plan below autograd, and their backward is one
   /// node that runs another. False: operators run through autograd's own nodes.
   bool compileBackward = true;
+  /// Of what a compiled backward reads, everything that is cheap to make again (views, pointwise operators,
+  /// normalisations, masks of dropout from the generator's state of then) is made again instead of kept: less
+  /// memory from forward to backward, more time in the backward, the same bits.
+  bool recompute = false;
   /// The graph's name in dumps and messages; empty: the class of the module.
   std::string name = {};
 };

@@ -25,7 +25,7 @@ struct Settings {
   Selection selection;
   std::string table, listed;
   bool scripted = false, shadow = false, lowered = false, core = false, kernels = false, train = false,
-       steps = false, dry = false, autocast = false;
+       steps = false, dry = false, autocast = false, recompute = false;
   int timeout = 300;
 
   /// Training steps want the trace in train mode, where there is one.
@@ -139,7 +139,7 @@ std::string verdictBy(const Settings &settings, const std::string &name, const s
 }
 
 std::string stepsRow(const Settings &settings, const std::string &name) {
-  StepsOutcome o = checkSteps(scriptedOf(settings, name), settings.autocast);
+  StepsOutcome o = checkSteps(scriptedOf(settings, name), {settings.autocast, settings.recompute});
   const std::string verdict = o.verdict == Outcome::Verdict::Invalid
                                   ? toString(o.verdict)
                                   : verdictBy(settings, name, kindOf(o), o.reason);
@@ -278,6 +278,8 @@ int main(int argc, char **argv) {
                    "five steps of SGD through compile() beside eager, instead of the main job; traces in "
                    "train mode where DATA has them")
           ->excludes(shadow);
+  app.add_flag("--recompute", settings.recompute, "what is cheap to make again is not kept for the backward")
+      ->needs(steps);
   app.add_flag("--dry", settings.dry,
                "captured without kernels and for real, instead of the main job: the same graph, or refused")
       ->excludes(shadow)

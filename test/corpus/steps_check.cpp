@@ -36,14 +36,14 @@ enum class Contents { Fresh, Given };
 
 struct Given {
   const ScriptedFactory &load;
-  bool autocast;
+  const StepsOptions &options;
 };
 
 /// One instance of the program with its optimizer.
 class Trainee {
 public:
   Trainee(const Given &given, Contents contents)
-      : loaded_(given.load()), contents_(contents), autocast_(given.autocast) {
+      : loaded_(given.load()), contents_(contents), autocast_(given.options.autocast) {
     loaded_.args = inOwnMemory(loaded_.args);
     loaded_.module.train();
     for (const auto &parameter : loaded_.module.parameters()) {
@@ -175,7 +175,7 @@ StepsOutcome failed(StepsOutcome outcome, Outcome::Verdict verdict, const std::s
 StepsOutcome check(const Given &given, Contents contents) {
   StepsOutcome outcome;
   Trainee eager(given, contents), compiled(given, contents);
-  const CompiledScript fast = compile(compiled.module());
+  const CompiledScript fast = compile(compiled.module(), {.recompute = given.options.recompute});
   const Call eagerCall = eagerly(eager);
   for (int number = 1; number <= kSteps; ++number) {
     eager.step(number, eagerCall);
@@ -198,9 +198,9 @@ StepsOutcome check(const Given &given, Contents contents) {
 
 } // namespace
 
-StepsOutcome checkSteps(const ScriptedFactory &load, bool autocast) {
+StepsOutcome checkSteps(const ScriptedFactory &load, const StepsOptions &options) {
   const c10::AutoGradMode grad(true);
-  const Given given{load, autocast};
+  const Given given{load, options};
   StepsOutcome outcome = check(given, Contents::Fresh);
   if (outcome.verdict == Outcome::Verdict::Invalid)
     outcome = check(given, Contents::Given);

@@ -5,6 +5,11 @@
 
 namespace graphopt::corpus {
 
+struct StepsOptions {
+  bool autocast = false;  ///< forwards run in a region each
+  bool recompute = false; ///< CompileOptions::recompute
+};
+
 struct StepsOutcome {
   /// Wrong: a difference, another error, or a loss that is not finite. Invalid: eager fails itself, has other
   /// results under the same seed, or has nothing to train.
@@ -17,8 +22,7 @@ struct StepsOutcome {
 };
 
 /// Compared after each step: the loss, results, gradients, parameters, buffers and arguments. Each step
-/// has contents of its own, or the given ones where eager has no result for others. With `autocast`, forwards
-/// run in a region each.
-StepsOutcome checkSteps(const ScriptedFactory &load, bool autocast);
+/// has contents of its own, or the given ones where eager has no result for others.
+StepsOutcome checkSteps(const ScriptedFactory &load, const StepsOptions &options = {});
 
 } // namespace graphopt::corpus

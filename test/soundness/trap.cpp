@@ -60,6 +60,7 @@ const std::vector<Mode> &modes() {
       {"shadow", {.strict = true}, /*replays=*/true},
       {"dynamic", {.dynamic = Dynamic::always, .strict = true}, /*replays=*/true},
       {"nodes", {.strict = true, .compileBackward = false}, /*replays=*/true},
+      {"recompute", {.strict = true, .recompute = true}, /*replays=*/true},
   };
   return all;
 }

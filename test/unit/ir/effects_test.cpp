@@ -50,6 +50,27 @@ TEST(OpTable, PrefersTheExactRowToTheFamily) {
   EXPECT_EQ(findAten("aten.matmul.out"), nullptr);
 }
 
+TEST(Effects, DrawingAgainIsNoDraw) {
+  Fixture f;
+  const auto drawIn = [&](Op::Kind kind) {
+    Op *region = f.graph.append(f.graph.body(), kind, "", {Operand::of(f.x)}, {}, {{"r", kTensor}});
+    Block &body = f.graph.makeBody(region);
+    if (kind == Op::Kind::Redraw)
+      f.graph.append(body, Op::Kind::Call, std::string(kSetRngState), {Operand::of(f.stats)},
+                     {{"device", Attr::word("cuda:1")}});
+    Op *draw =
+        f.graph.append(body, Op::Kind::Call, "aten.bernoulli.p", {Operand::of(f.x)}, {}, {{"d", kTensor}});
+    f.graph.append(body, Op::Kind::Yield, "", {Operand::of(draw->result())});
+    return region;
+  };
+  const Op *update = drawIn(Op::Kind::Update), *redraw = drawIn(Op::Kind::Redraw);
+  EXPECT_TRUE(effectsOf(*update, nullptr).random);
+  EXPECT_FALSE(isRemovable(*update, nullptr));
+  EXPECT_TRUE(isMergeable(*redraw, nullptr));
+  EXPECT_EQ(redrawsOn(*redraw), parseDevice("cuda:1"));
+  EXPECT_EQ(redrawsOn(*update), std::nullopt);
+}
+
 TEST(Effects, BatchNormWritesItsStatisticsOnlyInTraining) {
   Fixture f;
   EXPECT_EQ(hiddenWrites(*batchNorm(f, true)), (std::vector<size_t>{3}));

@@ -92,6 +92,61 @@ TEST(Plan, asksAutogradForGradientsOfTheDataOfEachRun) {
   }
 }
 
+/// A mask that is drawn, and drawn again; the second time on the way to an operator that may throw.
+constexpr const char *kRedraw = R"(graph @again version=1 stage=lowered device=cpu {
+  input %x: f32[8]
+  input %row: i64[1]
+  %s: u8[5056] = graphopt::rng_state() {device=cpu}
+  %a: f32[8] = aten.bernoulli.p(%x) {p=0.5}
+  %r: f32[8] = aten.rand_like(%x)
+  %b: f32[8], %n: f32[1] = redraw (%s, %x, %row) {
+    graphopt::set_rng_state(%s) {device=cpu}
+    %c: f32[8] = aten.bernoulli.p(%x) {p=0.5}
+    %i: f32[1] = aten.index_select(%c, %row) {dim=0}
+    yield %c, %i
+  }
+  %t: f32[8] = aten.rand_like(%x)
+  return %a, %b, %r, %t
+})";
+
+TEST(Plan, drawsAgainAndLeavesTheGeneratorAsItWas) {
+  const Executor executor(planFromJson(toJson(planOf(kRedraw))));
+  EXPECT_EQ(executor.plan(), planOf(kRedraw));
+  const Tensor x = at::zeros({8}), row = at::zeros({1}, at::kLong);
+  for (const bool interpreted : {true, false}) {
+    at::manual_seed(7);
+    const Tensor a = at::bernoulli(x, 0.5), r = at::rand_like(x), t = at::rand_like(x), after = at::rand({3});
+    at::manual_seed(7);
+    const Environment environment = {{"x", x}, {"row", row}};
+    const std::vector<Tensor> got =
+        interpreted ? interpret(ir::parseGraph(kRedraw), environment) : runPlan(executor, environment);
+    EXPECT_TRUE(at::equal(got[0], a) && at::equal(got[1], a) && at::equal(got[2], r) && at::equal(got[3], t));
+    EXPECT_TRUE(at::equal(at::rand({3}), after));
+  }
+}
+
+TEST(Plan, anErrorWhileDrawingAgainLeavesTheGeneratorAsItWas) {
+  const Executor executor(planOf(kRedraw));
+  const Environment environment = {{"x", at::zeros({8})}, {"row", at::full({1}, 9, at::kLong)}};
+  for (const bool interpreted : {true, false}) {
+    at::manual_seed(7);
+    at::bernoulli(at::zeros({8}), 0.5);
+    at::rand({8});
+    const Tensor after = at::rand({3});
+    at::manual_seed(7);
+    EXPECT_THROW(interpreted ? interpret(ir::parseGraph(kRedraw), environment)
+                             : runPlan(executor, environment),
+                 c10::Error);
+    EXPECT_TRUE(at::equal(at::rand({3}), after));
+  }
+}
+
+TEST(Plan, refusesStepsThatDrawAgainTwice) {
+  Plan plan = planOf(kRedraw);
+  plan.steps.emplace_back(RngStep{});
+  EXPECT_THROW(Executor{plan}, Error);
+}
+
 /// Sizes of each run: in attributes, in a number, in the layout of a gradient.
 constexpr const char *kSymbolic = R"(graph @sizes version=1 stage=lowered device=cpu {
   sym B in [2, inf]

@@ -1,0 +1,34 @@
+// A copy of the generator is asked for its state, not the generator itself: a compiled call that has put off
+// draws answers for that one, and would run them first.
+#include "runtime/rng.h"
+
+#include <ATen/Context.h>
+#include <torch/library.h>
+
+#include <mutex>
+
+namespace graphopt::runtime {
+
+at::Tensor rngState(c10::Device device) {
+  at::Generator generator = at::globalContext().defaultGenerator(device); // a handle: its mutex is not const
+  std::lock_guard lock(generator.mutex());
+  return generator.clone().get_state();
+}
+
+void setRngState(const at::Tensor &state, c10::Device device) {
+  at::Generator generator = at::globalContext().defaultGenerator(device);
+  std::lock_guard lock(generator.mutex());
+  generator.set_state(state);
+}
+
+RngScope::~RngScope() { setRngState(before_, device_); }
+
+} // namespace graphopt::runtime
+
+TORCH_LIBRARY(graphopt, library) {
+  const std::vector<at::Tag> draws = {at::Tag::nondeterministic_seeded};
+  library.def("rng_state(Device device) -> Tensor", draws);
+  library.def("set_rng_state(Tensor state, Device device) -> ()", draws);
+  library.impl("rng_state", c10::DispatchKey::CompositeExplicitAutograd, &graphopt::runtime::rngState);
+  library.impl("set_rng_state", c10::DispatchKey::CompositeExplicitAutograd, &graphopt::runtime::setRngState);
+}

@@ -1,0 +1,220 @@
+// Random numbers that a backward draws again, from the state of the generator that the forward found: masks
+// of dropout under CompileOptions::recompute, and operators that are run once more for their gradients.
+#include "same_bits.h"
+
+#include <graphopt/graphopt.h>
+
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <gtest/gtest.h>
+#include <torch/library.h>
+#include <torch/torch.h>
+
+#include <functional>
+
+namespace {
+
+using at::Tensor;
+using graphopt::test::sameBits;
+using Tensors = std::vector<Tensor>;
+
+/// An operator that draws in the middle of its work, so that it cannot be taken apart by the tag it has.
+Tensor noisy(const Tensor &x) { return (x * torch::rand_like(x)).exp(); }
+
+/// The same as one autograd node of its own.
+struct NoisyFunction : torch::autograd::Function<NoisyFunction> {
+  static Tensor forward(torch::autograd::AutogradContext *context, const Tensor &x) {
+    const Tensor noise = torch::rand_like(x);
+    context->save_for_backward({noise});
+    return x * noise;
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext *context,
+                                               torch::autograd::tensor_list gradients) {
+    return {gradients[0] * context->get_saved_variables()[0]};
+  }
+};
+Tensor noisyNode(const Tensor &x) { return NoisyFunction::apply(x); }
+
+TORCH_LIBRARY(graphopt_recompute, library) {
+  library.def("noisy(Tensor x) -> Tensor", {at::Tag::nondeterministic_seeded});
+  library.impl("noisy", c10::DispatchKey::CompositeImplicitAutograd, &noisy);
+  library.def("noisy_untagged(Tensor x) -> Tensor");
+  library.impl("noisy_untagged", c10::DispatchKey::CompositeImplicitAutograd, &noisy);
+  library.def("noisy_node(Tensor x) -> Tensor", {at::Tag::nondeterministic_seeded});
+  library.impl("noisy_node", c10::DispatchKey::CompositeImplicitAutograd, &noisyNode);
+}
+
+Tensor callCustom(const char *name, const Tensor &x) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Tensor(const Tensor &)>().call(x);
+}
+
+/// Draws of several kinds, of sizes above the 5,056 bytes of a state and below.
+struct Net : torch::nn::Module {
+  torch::nn::Linear first{nullptr}, second{nullptr};
+  Net() {
+    first = register_module("first", torch::nn::Linear(64, 64));
+    second = register_module("second", torch::nn::Linear(64, 8));
+  }
+  Tensor forward(const Tensor &x) {
+    Tensor h = torch::dropout(torch::gelu(first(x)), 0.3, is_training());
+    h = torch::feature_dropout(h.unsqueeze(-1), 0.2, is_training()).squeeze(-1);
+    h = torch::alpha_dropout(h * torch::rand_like(h), 0.1, is_training());
+    h = torch::rrelu(h, 0.1, 0.3, is_training());
+    return torch::dropout(second(h), 0.5, is_training());
+  }
+};
+
+using Forward = std::function<Tensor(const Tensor &)>;
+using Program = std::function<Tensors(const Forward &forward, Net &net)>;
+
+Tensor input(int64_t seed) {
+  at::Generator generator = at::detail::createCPUGenerator(static_cast<uint64_t>(seed));
+  return torch::randn({40, 64}, generator);
+}
+
+struct Outcome {
+  Tensors values;
+  graphopt::Explanation explanation;
+};
+
+Outcome runProgram(const Program &program, bool compiled) {
+  torch::manual_seed(3);
+  auto net = std::make_shared<Net>();
+  if (!compiled) {
+    torch::manual_seed(5);
+    return {program([net](const Tensor &x) { return net->forward(x); }, *net), {}};
+  }
+  auto fast = graphopt::compile(net, {.strict = true, .recompute = true});
+  for (int i = 0; i < 3; ++i)
+    fast(input(0)).sum().backward();
+  net->zero_grad();
+  torch::manual_seed(5);
+  Tensors values = program([fast](const Tensor &x) { return fast(x); }, *net);
+  return {std::move(values), fast.explain()};
+}
+
+void expectAsEager(const Program &program) {
+  const Outcome eager = runProgram(program, false), compiled = runProgram(program, true);
+  ASSERT_EQ(eager.values.size(), compiled.values.size());
+  for (size_t i = 0; i < eager.values.size(); ++i)
+    EXPECT_TRUE(sameBits(eager.values[i], compiled.values[i])) << "value " << i;
+  EXPECT_GE(compiled.explanation.compiledRuns, 1u) << compiled.explanation;
+  EXPECT_EQ(compiled.explanation.backwardsAgain, 0u) << compiled.explanation;
+  EXPECT_TRUE(compiled.explanation.notCompiled.empty()) << compiled.explanation;
+}
+
+void addGradients(Tensors &values, const Net &net) {
+  for (const Tensor &parameter : net.parameters())
+    values.push_back(parameter.grad().clone());
+}
+
+TEST(Recompute, masksAreDrawnAgain) {
+  expectAsEager([](const Forward &forward, Net &net) {
+    Tensors values = {forward(input(1))};
+    values.back().sum().backward();
+    addGradients(values, net);
+    return values;
+  });
+}
+
+TEST(Recompute, drawsOfTheProgramGoOnAsInEager) {
+  expectAsEager([](const Forward &forward, Net &net) {
+    const Tensor y = forward(input(1));
+    Tensors values = {torch::rand({3}), torch::randn({3})};
+    y.sum().backward();
+    values.push_back(torch::rand({3}));
+    values.push_back(torch::randn({3})); // a normal sample is kept back in the generator: that too
+    addGradients(values, net);
+    return values;
+  });
+}
+
+TEST(Recompute, twoForwardsBeforeTheirBackwards) {
+  expectAsEager([](const Forward &forward, Net &net) {
+    const Tensor first = forward(input(1)), second = forward(input(2));
+    first.sum().backward();
+    second.sum().backward();
+    Tensors values = {first, second};
+    addGradients(values, net);
+    return values;
+  });
+}
+
+TEST(Recompute, twiceWithRetainGraph) {
+  expectAsEager([](const Forward &forward, Net &net) {
+    const Tensor y = forward(input(1)).sum();
+    y.backward({}, /*retain_graph=*/true);
+    torch::rand({7});
+    y.backward();
+    Tensors values = {torch::rand({3})};
+    addGradients(values, net);
+    return values;
+  });
+}
+
+/// Bytes that allocators gave out and did not get back, on this thread, while it lives.
+class BytesHeld {
+public:
+  BytesHeld() : counter_(std::make_shared<Counter>()), guard_(c10::DebugInfoKind::PROFILER_STATE, counter_) {}
+  int64_t now() const { return counter_->bytes; }
+
+private:
+  struct Counter : c10::MemoryReportingInfoBase {
+    void reportMemoryUsage(void *, int64_t size, size_t, size_t, c10::Device) override { bytes += size; }
+    bool memoryProfilingEnabled() const override { return true; }
+    int64_t bytes = 0;
+  };
+  std::shared_ptr<Counter> counter_;
+  c10::DebugInfoGuard guard_;
+};
+
+int64_t bytesFromForwardToBackward(bool recompute) {
+  auto net = std::make_shared<Net>();
+  auto fast = graphopt::compile(net, {.strict = true, .recompute = recompute});
+  const Tensor x = input(1);
+  for (int i = 0; i < 3; ++i)
+    fast(x).sum().backward();
+  const BytesHeld held;
+  const Tensor y = fast(x);
+  return held.now();
+}
+
+TEST(Recompute, keepsLess) {
+  const int64_t all = bytesFromForwardToBackward(false), some = bytesFromForwardToBackward(true);
+  // Of 40 x 64 numbers each, at least: two masks of dropout and one of alpha_dropout, the noise of rand_like.
+  EXPECT_LE(some, all - 4 * (40 * 64 * 4 - 5056)) << all;
+  EXPECT_GT(some, 0);
+}
+
+class DrawsInside : public testing::TestWithParam<const char *> {};
+
+TEST_P(DrawsInside, AnOperatorRunAgainDrawsTheSame) {
+  const auto run = [](bool compiled) {
+    const Tensor weight = torch::ones({6}).requires_grad_();
+    const auto program = [weight](const Tensor &x) {
+      return (callCustom(GetParam(), x * weight) * 2 + weight).sum();
+    };
+    auto fast = graphopt::compile(program, {.disable = !compiled, .strict = true});
+    torch::manual_seed(11);
+    Tensors values;
+    for (int i = 0; i < 5; ++i) {
+      const Tensor loss = fast(torch::arange(12.0f).reshape({2, 6}) / 10);
+      values.push_back(torch::rand({2}));
+      loss.backward();
+      values.insert(values.end(), {loss, weight.grad().clone(), torch::rand({2})});
+    }
+    return std::pair(values, fast.explain());
+  };
+  const auto [eager, nothing] = run(false);
+  const auto [got, explanation] = run(true);
+  ASSERT_EQ(eager.size(), got.size());
+  for (size_t i = 0; i < eager.size(); ++i)
+    EXPECT_TRUE(sameBits(eager[i], got[i])) << "value " << i << "\n" << eager[i] << "\n" << got[i];
+  EXPECT_GE(explanation.compiledRuns, 1u) << explanation;
+  EXPECT_TRUE(explanation.notCompiled.empty()) << explanation;
+}
+
+INSTANTIATE_TEST_SUITE_P(Operators, DrawsInside,
+                         testing::Values("graphopt_recompute::noisy", "graphopt_recompute::noisy_untagged",
+                                         "graphopt_recompute::noisy_node"));
+
+} // namespace
