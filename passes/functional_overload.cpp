@@ -14,7 +14,7 @@
 #include "passes/functional_overload.h"
 
 #include "ir/effects.h"
-#include "passes/layout.h"
+#include "passes/density.h"
 
 #include <algorithm>
 #include <string_view>
@@ -146,7 +146,7 @@ bool keepsTypes(const Region &region, const ir::Graph &graph, bool keepsStrides)
   bool keeps = true;
   for (const ir::Value *source : region.sources) {
     const ir::Type &written = source->type;
-    keeps &= !written.wrapped && layoutOf(written, graph.syms) == Layout::Dense &&
+    keeps &= !written.wrapped && densityOf(written, graph.syms) == Density::Dense &&
              (!written.strides || (keepsStrides && hasElements(written, graph.syms)));
   }
   const ir::Type &written = region.sources[0]->type;

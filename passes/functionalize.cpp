@@ -20,8 +20,8 @@
 
 #include "ir/dim_list.h"
 #include "ir/effects.h"
+#include "passes/density.h"
 #include "passes/families.h"
-#include "passes/layout.h"
 #include "passes/regions.h"
 #include "passes/write_rules.h"
 
@@ -149,7 +149,7 @@ private:
     ir::Value *newest = families_.fresh(base, region.update);
     ir::Type type = newest->type;
     type.grad = false;
-    const bool isDense = layoutOf(type, graph_.syms) == Layout::Dense;
+    const bool isDense = densityOf(type, graph_.syms) == Density::Dense;
     const uint32_t state = stateOfCopy(op);
     ir::Op *make = isDense ? insertCopy(region, "aten.clone", {ir::Operand::of(newest)}, state)
                            : insertCopy(region, "aten.empty_strided", {}, state);

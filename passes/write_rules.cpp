@@ -9,7 +9,7 @@
 //   as_strided   on a declared base: its offset is absolute, and that of the copy is 0
 #include "passes/write_rules.h"
 
-#include "passes/layout.h"
+#include "passes/density.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -70,7 +70,7 @@ void WriteRules::checkBase(const ir::Op &op, const ir::Value *base) const {
            fmt::format("writes %{}, which is lazily conjugated or negated: resolve it first", base->name));
   if (type.wrapped)
     refuse(op, fmt::format("writes %{}, a wrapped number: make it a tensor first", base->name));
-  if (layoutOf(type, graph_.syms) == Layout::Unknown)
+  if (densityOf(type, graph_.syms) == Density::Unknown)
     refuse(op,
            fmt::format(
                "writes memory of %{}, whose elements share memory or cannot be shown not to ({}): clone it "

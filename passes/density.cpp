@@ -1,6 +1,6 @@
-// Layouts from sizes and strides, by LibTorch's own rule for "non-overlapping and dense" (dims of size 0 and
+// Density from sizes and strides, by LibTorch's own rule for "non-overlapping and dense" (dims of size 0 and
 // 1 do not count), extended to symbolic sizes where equality can be proved.
-#include "passes/layout.h"
+#include "passes/density.h"
 
 #include <algorithm>
 
@@ -55,16 +55,16 @@ bool isApart(const std::vector<Axis> &axes) {
 
 } // namespace
 
-Layout layoutOf(const ir::Type &type, const std::vector<ir::Sym> &syms) {
+Density densityOf(const ir::Type &type, const std::vector<ir::Sym> &syms) {
   if (!type.strides)
-    return Layout::Dense;
+    return Density::Dense;
   for (const ir::Dim &size : type.sizes)
     if (size.isConstant() && size.value() == 0)
-      return Layout::Dense; // no element, no gap
+      return Density::Dense; // no element, no gap
   const std::vector<Axis> axes = countingAxes(type);
   if (isDense(axes, syms))
-    return Layout::Dense;
-  return isApart(axes) ? Layout::Gapped : Layout::Unknown;
+    return Density::Dense;
+  return isApart(axes) ? Density::Gapped : Density::Unknown;
 }
 
 } // namespace graphopt::passes

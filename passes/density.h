@@ -1,4 +1,4 @@
-// How a tensor lies in memory, as far as copying it is concerned.
+// Whether the memory of a tensor has gaps, as far as copying it is concerned.
 #pragma once
 #include "ir/dim.h"
 #include "ir/type.h"
@@ -7,13 +7,13 @@
 
 namespace graphopt::passes {
 
-enum class Layout {
+enum class Density {
   Dense,   ///< some order of the dims is contiguous: aten.clone keeps the strides
   Gapped,  ///< no two elements share memory, but there are holes between them: a slice, say
   Unknown, ///< elements share memory (expand), or the strides are symbolic and nothing can be shown
 };
 
-/// The layout of a tensor type. `syms` gives the ranges of symbolic sizes.
-Layout layoutOf(const ir::Type &type, const std::vector<ir::Sym> &syms);
+/// The density of a tensor type. `syms` gives the ranges of symbolic sizes.
+Density densityOf(const ir::Type &type, const std::vector<ir::Sym> &syms);
 
 } // namespace graphopt::passes
