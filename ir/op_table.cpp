@@ -4,6 +4,7 @@
 #include <graphopt/error.h>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace graphopt::ir {
 
@@ -24,7 +25,17 @@ constexpr PrimRow kPrims[] = {
 constexpr AtenRow kAten[] = {
 #define ATEN(name, effects, writes, when, autocast, recompute)                                               \
   {"aten." name, effects, writes, when, A::autocast, R::recompute},
+#define ANY_ORDER(name)
 #include "ir/aten.def"
+#undef ANY_ORDER
+#undef ATEN
+};
+
+constexpr std::string_view kAnyOrder[] = {
+#define ATEN(name, effects, writes, when, autocast, recompute)
+#define ANY_ORDER(name) "aten." name,
+#include "ir/aten.def"
+#undef ANY_ORDER
 #undef ATEN
 };
 
@@ -81,6 +92,14 @@ const AtenRow *findAten(std::string_view irName) {
   if (const AtenRow *row = lookUp(index, irName))
     return row;
   return lookUp(families, irName.substr(0, irName.find('.', kSpace.size())));
+}
+
+std::span<const std::string_view> anyOrderRows() { return kAnyOrder; }
+
+bool takesAnyOrder(std::string_view irName) {
+  static const std::unordered_set<std::string_view> names(anyOrderRows().begin(), anyOrderRows().end());
+  const size_t dot = irName.find('.', std::string_view("aten.").size());
+  return names.contains(irName) || names.contains(std::string(irName.substr(0, dot)) + ".*");
 }
 
 PrimSignature signatureOf(const PrimRow &row) {

@@ -106,5 +106,9 @@ const PrimRow *findPrim(std::string_view irName);
 const AtenRow *findAten(std::string_view irName);
 std::span<const PrimRow> prims();
 std::span<const AtenRow> atenRows();
+/// Whether aten.def has the operator, or its family, among those that take their operands in any memory
+/// order.
+bool takesAnyOrder(std::string_view irName);
+std::span<const std::string_view> anyOrderRows();
 
 } // namespace graphopt::ir

@@ -3,6 +3,7 @@
 // Markdown, exits 1 when one differs from eager.
 #include "arguments.h"
 #include "dry_check.h"
+#include "layout_check.h"
 #include "lowered_check.h"
 #include "pipeline_check.h"
 #include "shadow_check.h"
@@ -25,7 +26,7 @@ struct Settings {
   Selection selection;
   std::string table, listed;
   bool scripted = false, shadow = false, lowered = false, core = false, kernels = false, train = false,
-       steps = false, dry = false, autocast = false, recompute = false;
+       steps = false, dry = false, layout = false, autocast = false, recompute = false;
   int timeout = 300;
 
   /// Training steps want the trace in train mode, where there is one.
@@ -158,6 +159,13 @@ std::string dryRow(const Settings &settings, const std::string &name) {
                      o.reason);
 }
 
+std::string layoutRow(const Settings &settings, const std::string &name) {
+  LayoutOutcome o = checkLayout(factoryOf(settings, name), {.seed = 1});
+  std::string why = o.reason.empty() ? o.firstBeyond : o.step + ": " + o.reason;
+  return fmt::format("{} | {} | {} | {} | {} | {} | {} | {:.3f} | {} | {}", name, o.convolutions, o.left,
+                     o.conversions, o.ofWeights, o.compared, o.beyond, o.ratio, toString(o.verdict), why);
+}
+
 /// A way to check a model: the columns of its row between the name and the result.
 struct Way {
   std::vector<const char *> columns;
@@ -170,12 +178,16 @@ const Way kShadow = {
 const Way kLowered = {{"operators", "lowered, both ways", "gradients", "probes", "with kernels", "ms"},
                       loweredRow};
 const Way kDry = {{"operators", "dry, ms", "real, ms"}, dryRow};
+const Way kLayout = {{"channels last", "convolutions left", "conversions", "of weights", "values",
+                      "beyond the error rule", "error ratio"},
+                     layoutRow};
 const Way kSteps = {{"mode", "first loss", "last loss", "segments", "compiled runs", "other runs"}, stepsRow};
 
 const Way &wayOf(const Settings &settings) {
   return settings.steps                      ? kSteps
          : settings.shadow                   ? kShadow
          : settings.dry                      ? kDry
+         : settings.layout                   ? kLayout
          : settings.lowered || settings.core ? kLowered
                                              : kMain;
 }
@@ -282,6 +294,10 @@ int main(int argc, char **argv) {
       ->needs(steps);
   app.add_flag("--dry", settings.dry,
                "captured without kernels and for real, instead of the main job: the same graph, or refused")
+      ->excludes(shadow)
+      ->excludes(steps);
+  app.add_flag("--layout", settings.layout,
+               "forward and backward with channels last beside the recorded order, instead of the main job")
       ->excludes(shadow)
       ->excludes(steps);
   app.add_option("--listed", settings.listed,

@@ -132,6 +132,24 @@ TEST(AtenTable, EveryRowSpeaksForAnOperator) {
     EXPECT_FALSE(operatorsOf(row).empty()) << row.name;
 }
 
+TEST(AtenTable, OperatorsThatTakeAnyOrderAreThereAndNotPointwiseAnyway) {
+  for (const std::string_view row : anyOrderRows()) {
+    size_t count = 0, pointwise = 0;
+    for (const auto &[name, op] : atenSchemas()) {
+      const std::string family =
+          std::string(row.substr(0, row.find(".*"))) + (row.ends_with(".*") ? "" : "!");
+      const bool isIt =
+          row == name || (row.ends_with(".*") && (name == family || name.starts_with(family + ".")));
+      count += isIt && takesAnyOrder(name);
+      pointwise += isIt && op.hasTag(at::Tag::pointwise);
+      EXPECT_FALSE(isIt && argument(op, "storage_offset")) << name << " speaks of memory";
+    }
+    EXPECT_GT(count, 0u) << row;
+    EXPECT_EQ(pointwise, 0u) << row << " has the tag that says so";
+  }
+  EXPECT_FALSE(takesAnyOrder("aten.view"));
+}
+
 TEST(AtenTable, ConditionsNameArgumentsAndTheirDefaults) {
   for (const AtenRow &row : atenRows()) {
     for (const c10::OperatorHandle *op : operatorsOf(row)) {

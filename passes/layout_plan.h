@@ -1,0 +1,33 @@
+// Which operators of a graph are to run with channels last: decided before anything is changed, for regions
+// of operators that hand images to each other.
+#pragma once
+#include "ir/graph.h"
+#include "ir/op_catalog.h"
+
+#include <set>
+#include <unordered_set>
+
+namespace graphopt::passes {
+
+/// What earlier attempts showed, by an operator's place in the graph's body.
+struct OrderFacts {
+  std::set<size_t> refusing; ///< wants its operands as they were recorded
+  std::set<size_t> ending;   ///< takes channels last, and gives its results as they were recorded
+};
+
+struct LayoutPlan {
+  /// Operators of the graph's body that take images with channels last.
+  std::unordered_set<const ir::Op *> taking;
+  size_t convolutions = 0, convolutionsLeft = 0; ///< in chosen regions, and in others that could be
+};
+
+/// A region is chosen when the conversions at its edges move less than half of the bytes that its
+/// convolutions take and give: in the usual order a library brings about that many into another order and
+/// back. Only convolutions of several channels a group count, the others merely hand the order on; weights
+/// are small.
+LayoutPlan planLayout(const ir::Graph &graph, const ir::OpCatalog *catalog, const OrderFacts &facts);
+
+/// The values whose order the operator is free to choose among its operands: images, each once.
+std::vector<ir::Value *> imagesOf(const ir::Op &op);
+
+} // namespace graphopt::passes
