@@ -15,6 +15,7 @@
 #include "passes/unit.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <graphopt/error.h>
 
 namespace graphopt::passes {
@@ -303,19 +304,31 @@ private:
   NeedsGrad needsGrad_;
   std::unordered_map<const ir::Op *, size_t> places_;        // in the body as it was
   std::unordered_map<const ir::Value *, ir::Type> recorded_; // of values that lie otherwise now
+  // by value, grad mode and kind of conversion
   std::map<std::tuple<const ir::Value *, uint32_t, bool, std::string_view>, ir::Value *> last_;
   std::unordered_map<const ir::Value *, ir::Value *> back_;
   LayoutCounts counts_;
   bool isConverted_ = false;
 };
 
+Regions wantedRegions(const PassContext &context) {
+  const auto given = context.options.find("regions");
+  if (given == context.options.end() || given->second == "worthwhile")
+    return Regions::Worthwhile;
+  if (given->second != "all")
+    userError(
+        fmt::format("option regions={} of layout is not understood: write worthwhile or all", given->second));
+  return Regions::All;
+}
+
 } // namespace
 
 Changed layout(ir::Graph &graph, PassContext &context) {
+  const Regions regions = wantedRegions(context);
   OrderFacts facts;
   while (true) {
     ir::Graph attempt = graph.clone();
-    const LayoutPlan plan = planLayout(attempt, context.catalog, facts);
+    const LayoutPlan plan = planLayout(attempt, context.catalog, facts, regions);
     context.statistics["convolutions left as they are"] = static_cast<int64_t>(plan.convolutionsLeft);
     if (plan.taking.empty())
       return Changed::No;

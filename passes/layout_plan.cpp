@@ -78,8 +78,8 @@ std::vector<ir::SymValue> sampleOf(const std::vector<ir::Sym> &syms) {
 
 class Planner {
 public:
-  Planner(const ir::Graph &graph, const ir::OpCatalog *catalog, const OrderFacts &facts)
-      : graph_(graph), catalog_(catalog), facts_(facts), sample_(sampleOf(graph.syms)) {}
+  Planner(const ir::Graph &graph, const ir::OpCatalog *catalog, const OrderFacts &facts, Regions wanted)
+      : graph_(graph), catalog_(catalog), facts_(facts), wanted_(wanted), sample_(sampleOf(graph.syms)) {}
 
   LayoutPlan plan() {
     size_t place = 0;
@@ -94,8 +94,7 @@ public:
 private:
   struct Region {
     int64_t moved = 0, touched = 0; // bytes
-    bool hasWork = false;
-    bool isWorthwhile() const { return 2 * moved < touched || (moved == 0 && hasWork); }
+    bool hasWork = false;           // something is to be converted
   };
 
   bool isLast(const ir::Value *value) const {
@@ -125,13 +124,15 @@ private:
   }
 
   void addConvolution(const ir::Op &op, const Convolution &convolution) {
-    const bool isNew = !isChannelsLast(convolution.input->type, graph_.syms);
-    bool hasWork = isNew;
-    for (const ir::Value *operand : {convolution.input, convolution.weight})
-      hasWork |= orderMatters(operand->type) && !isLast(operand);
-    const bool saves = isNew && convolution.hasManyChannels;
-    works_.push_back({&op, hasWork, saves ? bytesOf(*convolution.input) + bytesOf(*op.result()) : 0});
-    take(op, convolution.input);
+    const ir::Value &input = *convolution.input, &weight = *convolution.weight;
+    const bool isNew = !isChannelsLast(input.type, graph_.syms), converts = !isLast(&weight);
+    Work work{&op, isNew || (converts && orderMatters(weight.type)), 0, 0};
+    if (isNew && converts && weighed_.insert(&weight).second)
+      work.moved = bytesOf(weight);
+    if (isNew && convolution.hasManyChannels)
+      work.touched = bytesOf(input) + bytesOf(*op.result());
+    works_.push_back(work);
+    take(op, &input);
     addTo(op);
   }
 
@@ -182,16 +183,23 @@ private:
     for (const ir::Value *entry : entries_)
       regions_[find(entry)].moved += bytesOf(*entry);
     for (const Work &work : works_) {
-      regions_[find(work.op)].touched += work.touched;
-      regions_[find(work.op)].hasWork |= work.has;
+      Region &region = regions_[find(work.op)];
+      region.moved += work.moved;
+      region.touched += work.touched;
+      region.hasWork |= work.has;
     }
     LayoutPlan plan;
     for (const ir::Op *op : taking_)
-      if (regions_[find(op)].isWorthwhile())
+      if (isChosen(regions_[find(op)]))
         plan.taking.insert(op);
     for (const Work &work : works_)
       ++(plan.taking.contains(work.op) ? plan.convolutions : plan.convolutionsLeft);
     return plan;
+  }
+
+  bool isChosen(const Region &region) const {
+    return region.hasWork &&
+           (wanted_ == Regions::All || region.moved == 0 || 2 * region.moved < region.touched);
   }
 
   // ---- regions: sets of operators and values
@@ -208,15 +216,16 @@ private:
   struct Work {
     const ir::Op *op;
     bool has;
-    int64_t touched;
+    int64_t moved, touched;
   };
 
   const ir::Graph &graph_;
   const ir::OpCatalog *catalog_;
   const OrderFacts &facts_;
+  const Regions wanted_;
   const std::vector<ir::SymValue> sample_;
-  std::unordered_set<const ir::Value *> last_, entering_; // membership only
-  std::unordered_set<const ir::Op *> isTaking_;           // membership only
+  std::unordered_set<const ir::Value *> last_, entering_, weighed_; // membership only
+  std::unordered_set<const ir::Op *> isTaking_;                     // membership only
   std::vector<const ir::Value *> changed_, entries_;
   std::vector<const ir::Op *> taking_;
   std::vector<Work> works_;
@@ -235,8 +244,9 @@ std::vector<ir::Value *> imagesOf(const ir::Op &op) {
   return images;
 }
 
-LayoutPlan planLayout(const ir::Graph &graph, const ir::OpCatalog *catalog, const OrderFacts &facts) {
-  return Planner(graph, catalog, facts).plan();
+LayoutPlan planLayout(const ir::Graph &graph, const ir::OpCatalog *catalog, const OrderFacts &facts,
+                      Regions regions) {
+  return Planner(graph, catalog, facts, regions).plan();
 }
 
 } // namespace graphopt::passes

@@ -21,11 +21,18 @@ struct LayoutPlan {
   size_t convolutions = 0, convolutionsLeft = 0; ///< in chosen regions, and in others that could be
 };
 
-/// A region is chosen when the conversions at its edges move less than half of the bytes that its
+enum class Regions {
+  Worthwhile, ///< see planLayout
+  All         ///< whatever the conversions cost
+};
+
+/// A region is worthwhile when the conversions that it needs move less than half of the bytes that its
 /// convolutions take and give: in the usual order a library brings about that many into another order and
-/// back. Only convolutions of several channels a group count, the others merely hand the order on; weights
-/// are small.
-LayoutPlan planLayout(const ir::Graph &graph, const ir::OpCatalog *catalog, const OrderFacts &facts);
+/// back. Conversions are those of images at its edges and those of weights, in each run and again for their
+/// gradients. Convolutions of one channel a group save nothing, they merely hand the order on; those that
+/// were recorded with their channels last have what they need, but for a weight that they convert themselves.
+LayoutPlan planLayout(const ir::Graph &graph, const ir::OpCatalog *catalog, const OrderFacts &facts,
+                      Regions regions);
 
 /// The values whose order the operator is free to choose among its operands: images, each once.
 std::vector<ir::Value *> imagesOf(const ir::Op &op);

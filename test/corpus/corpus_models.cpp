@@ -162,8 +162,9 @@ std::string dryRow(const Settings &settings, const std::string &name) {
 std::string layoutRow(const Settings &settings, const std::string &name) {
   LayoutOutcome o = checkLayout(factoryOf(settings, name), {.seed = 1});
   std::string why = o.reason.empty() ? o.firstBeyond : o.step + ": " + o.reason;
-  return fmt::format("{} | {} | {} | {} | {} | {} | {} | {:.3f} | {} | {}", name, o.convolutions, o.left,
-                     o.conversions, o.ofWeights, o.compared, o.beyond, o.ratio, toString(o.verdict), why);
+  return fmt::format("{} | {} | {} | {} | {} | {} | {} | {:.3f} | {} | {} | {}", name, o.convolutions, o.left,
+                     o.conversions, o.ofWeights, o.compared, o.beyond, o.ratio, o.asChannelsLast,
+                     toString(o.verdict), why);
 }
 
 /// A way to check a model: the columns of its row between the name and the result.
@@ -179,7 +180,7 @@ const Way kLowered = {{"operators", "lowered, both ways", "gradients", "probes",
                       loweredRow};
 const Way kDry = {{"operators", "dry, ms", "real, ms"}, dryRow};
 const Way kLayout = {{"channels last", "convolutions left", "conversions", "of weights", "values",
-                      "beyond the error rule", "error ratio"},
+                      "beyond the error rule", "error ratio", "bits of eager so"},
                      layoutRow};
 const Way kSteps = {{"mode", "first loss", "last loss", "segments", "compiled runs", "other runs"}, stepsRow};
 
