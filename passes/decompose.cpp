@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <graphopt/error.h>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace graphopt::passes {
@@ -57,18 +58,25 @@ public:
   }
 
 private:
-  /// Views with a use in the return, or in a view that has one.
+  /// Views with a use in the return, or in a view that has one. From the last to the first, so that users are
+  /// known.
   void findReturnedViews() {
     const std::vector<Op *> ops = graph_.body().ops();
     for (auto op = ops.rbegin(); op != ops.rend(); ++op)
-      if (isView(**op) && hasReturnedUse(**op))
+      if (isView(**op) && hasUse(**op, &Decomposer::isForReturn))
         returnedViews_.insert(*op);
+    for (auto op = ops.rbegin(); op != ops.rend(); ++op)
+      if (returnedViews_.contains(*op) && hasUse(**op, &Decomposer::isInner))
+        usedViews_.insert(*op);
+    for (Op *op : ops)
+      if (usedViews_.contains(op))
+        makeTwice(*op);
   }
 
-  bool hasReturnedUse(const Op &op) const {
+  bool hasUse(const Op &op, bool (Decomposer::*is)(const Op &, const Value *) const) const {
     for (const Value *result : op.results())
       for (const Op *user : result->users())
-        if (isForReturn(*user, result))
+        if ((this->*is)(*user, result))
           return true;
     return false;
   }
@@ -78,9 +86,33 @@ private:
     return user.kind == Op::Kind::Return || (returnedViews_.contains(&user) && aliases(user, value));
   }
 
+  /// Whether it wants its numbers, or is a view that somebody wants these of.
+  bool isInner(const Op &user, const Value *value) const {
+    return !isForReturn(user, value) || usedViews_.contains(&user);
+  }
+
+  /// The view once more, for inner uses; on the second of the view before, where that is made twice as well.
+  void makeTwice(Op &op) {
+    std::vector<ir::Graph::ResultSpec> specs;
+    for (const Value *result : op.results())
+      specs.push_back({result->name, result->type});
+    Op *twin = graph_.insertBefore(&op, op.kind, op.name, op.operands(), op.attrs, specs);
+    twin->state = op.state;
+    op.forEachValue([&](const Operand &operand) {
+      if (const auto found = twins_.find(operand.value); found != twins_.end())
+        twin->replaceUses(operand.value, found->second);
+    });
+    for (size_t i = 0; i < op.results().size(); ++i) {
+      twins_[op.result(i)] = twin->result(i);
+      const std::vector<Op *> users = op.result(i)->users(); // a copy: replacing changes it
+      for (Op *user : users)
+        if (!isForReturn(*user, op.result(i)))
+          user->replaceUses(op.result(i), twin->result(i));
+    }
+  }
+
   void visit(Op &op) {
-    const bool isReturned = returnedViews_.contains(&op);
-    if (isReturned && !hasInnerUse(op))
+    if (returnedViews_.contains(&op))
       return;
     const CoreRule *rule = isView(op) || !graph_.isOpaque(op) ? findCoreRule(op.name) : nullptr;
     if (rule && replaceByRule(*rule, op))
@@ -99,14 +131,6 @@ private:
     replace(op, *values);
   }
 
-  bool hasInnerUse(const Op &op) const {
-    for (const Value *result : op.results())
-      for (const Op *user : result->users())
-        if (!isForReturn(*user, result))
-          return true;
-    return false;
-  }
-
   bool replaceByRule(const CoreRule &rule, Op &op) {
     const auto outcome = applyCoreRule(rule, op, graph_);
     if (const auto *reason = std::get_if<std::string>(&outcome)) {
@@ -118,22 +142,17 @@ private:
     return true;
   }
 
-  /// Inner uses read the new values. The op goes, unless it is a view that is returned.
+  /// Everybody reads the new values. The op goes, unless some of its results have none.
   void replace(Op &op, const std::vector<Value *> &values) {
-    const bool stays = returnedViews_.contains(&op);
     for (size_t i = 0; i < values.size(); ++i) {
       if (!values[i])
         continue;
-      Value *old = op.result(i);
-      const std::vector<Op *> users = old->users(); // a copy: replacing changes it
-      for (Op *user : users)
-        if (!stays || !isForReturn(*user, old))
-          user->replaceUses(old, values[i]);
-      if (!stays && isNew(*values[i], op))
-        graph_.exchangeNames(old, values[i]);
+      graph_.replaceAllUses(op.result(i), values[i]);
+      if (isNew(*values[i], op))
+        graph_.exchangeNames(op.result(i), values[i]);
     }
-    if (!stays && std::none_of(op.results().begin(), op.results().end(),
-                               [](const Value *result) { return result->hasUses(); }))
+    if (std::none_of(op.results().begin(), op.results().end(),
+                     [](const Value *result) { return result->hasUses(); }))
       graph_.erase(&op);
   }
 
@@ -185,7 +204,9 @@ private:
 
   ir::Graph &graph_;
   PassContext &context_;
-  std::unordered_set<const Op *> returnedViews_; // membership only
+  std::unordered_set<const Op *> returnedViews_,
+      usedViews_;                                    // membership only; the second are among the first
+  std::unordered_map<const Value *, Value *> twins_; // of results of views that are made twice
 };
 } // namespace
 
