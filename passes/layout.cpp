@@ -23,6 +23,7 @@ namespace {
 
 struct LayoutCounts {
   int64_t conversions = 0, ofWeights = 0, back = 0;
+  bool hasChanged = false;
 };
 
 class Rewriter {
@@ -42,7 +43,6 @@ public:
     return true;
   }
 
-  bool hasChanged() const { return isConverted_ || !recorded_.empty(); }
   const LayoutCounts &counts() const { return counts_; }
 
 private:
@@ -50,6 +50,10 @@ private:
 
   /// As it was recorded, on operands as they were recorded.
   bool leave(ir::Op *op) {
+    if (op->body())
+      for (const ir::Value *written : overwrittenBy(*op, catalog_))
+        if (recorded_.contains(written))
+          return refuse(places_.at(written->def)); // else a conversion of it would be what is written
     std::vector<ir::Value *> operands;
     op->forEachValue([&](const ir::Operand &operand) {
       if (recorded_.contains(operand.value))
@@ -57,10 +61,8 @@ private:
     });
     for (ir::Value *value : operands) {
       ir::Value *back = broughtBack(value, op);
-      if (!back) {
-        facts_.refusing.insert(places_.at(value->def));
-        return false;
-      }
+      if (!back)
+        return refuse(places_.at(value->def));
       replaceOperand(op, value, back);
     }
     if (op->computes())
@@ -70,22 +72,13 @@ private:
 
   bool take(ir::Op *op, size_t place) {
     const bool isEnding = facts_.ending.contains(place);
-    if (op->body() && !std::ranges::all_of(overwrittenBy(*op, catalog_), [&](const ir::Value *value) {
-          return !isImage(value->type) || isLast(*value);
-        }))
-      return refuse(place); // the graph says of the value itself that it is written
     bringOperands(op, isEnding);
-    const std::vector<ir::Value *> images = imagesOf(*op);
-    if (std::ranges::none_of(images, [&](const ir::Value *image) { return isLast(*image); })) {
+    if (std::ranges::none_of(imagesOf(*op), [&](const ir::Value *image) { return isLast(*image); })) {
       guessGradients(*op); // one channel or one position: there is no order
       return true;
     }
-    std::vector<ir::Type> recorded, expected;
-    for (const ir::Value *result : op->results()) {
-      recorded.push_back(result->type);
-      expected.push_back(isImage(result->type) && !isEnding ? withChannelsLast(result->type) : result->type);
-    }
-    setTypes(op, expected);
+    const std::vector<ir::Type> recorded = typesOf(*op);
+    setTypes(op, isEnding ? recorded : withImagesLast(recorded));
     const std::optional<std::vector<ir::Type>> shown = ask(*op);
     if (!shown || !std::ranges::equal(*shown, recorded, [&](const ir::Type &now, const ir::Type &before) {
           return isSame(now, before) || (isImage(before) && isLast(now));
@@ -97,14 +90,31 @@ private:
     }
     setTypes(op, *shown);
     for (size_t i = 0; i < recorded.size(); ++i)
-      if (!isSame((*shown)[i], recorded[i]))
+      if (!isSame((*shown)[i], recorded[i])) {
         recorded_[op->result(i)] = recorded[i];
+        counts_.hasChanged = true;
+      }
     return true;
   }
 
   bool refuse(size_t place) {
     facts_.refusing.insert(place);
     return false;
+  }
+
+  static std::vector<ir::Type> typesOf(const ir::Op &op) {
+    std::vector<ir::Type> types;
+    for (const ir::Value *result : op.results())
+      types.push_back(result->type);
+    return types;
+  }
+
+  /// What operators mostly make of images with their channels last: a first guess.
+  static std::vector<ir::Type> withImagesLast(std::vector<ir::Type> types) {
+    for (ir::Type &type : types)
+      if (isImage(type))
+        type = withChannelsLast(type);
+    return types;
   }
 
   /// An image came out as it was recorded.
@@ -215,7 +225,7 @@ private:
       op->result()->type = shown->front();
     else
       op->result()->type = value->type; // it cannot be done
-    isConverted_ = true;
+    counts_.hasChanged = true;
     return op->result();
   }
 
@@ -308,7 +318,6 @@ private:
   std::map<std::tuple<const ir::Value *, uint32_t, bool, std::string_view>, ir::Value *> last_;
   std::unordered_map<const ir::Value *, ir::Value *> back_;
   LayoutCounts counts_;
-  bool isConverted_ = false;
 };
 
 Regions wantedRegions(const PassContext &context) {
@@ -319,6 +328,30 @@ Regions wantedRegions(const PassContext &context) {
     userError(
         fmt::format("option regions={} of layout is not understood: write worthwhile or all", given->second));
   return Regions::All;
+}
+
+/// Cotangents are said in the header for this graph alone: no operator's unit has them (as in lower).
+class WithoutCotangents {
+public:
+  explicit WithoutCotangents(ir::Graph &graph) : graph_(graph), settings_(graph.settings) {
+    std::erase_if(graph.settings, [](const ir::NamedAttr &word) { return word.name == "cotangents"; });
+  }
+  ~WithoutCotangents() { graph_.settings = std::move(settings_); }
+  WithoutCotangents(const WithoutCotangents &) = delete;
+  WithoutCotangents &operator=(const WithoutCotangents &) = delete;
+
+private:
+  ir::Graph &graph_;
+  std::vector<ir::NamedAttr> settings_;
+};
+
+/// One attempt; nothing when it taught something, and the graph is to be thrown away.
+std::optional<LayoutCounts> attemptOn(ir::Graph &graph, PassContext &context, const LayoutPlan &plan,
+                                      OrderFacts &facts) {
+  const WithoutCotangents without(graph);
+  SizedPieces sized(*context.pieces);
+  Rewriter rewriter(graph, context, sized, plan, facts);
+  return rewriter.run() ? std::optional(rewriter.counts()) : std::nullopt;
 }
 
 } // namespace
@@ -334,15 +367,14 @@ Changed layout(ir::Graph &graph, PassContext &context) {
       return Changed::No;
     if (!context.pieces)
       userError("layout needs somebody who runs operators: text alone does not say how their results lie");
-    SizedPieces sized(*context.pieces);
-    Rewriter rewriter(attempt, context, sized, plan, facts);
-    if (!rewriter.run())
+    const std::optional<LayoutCounts> counts = attemptOn(attempt, context, plan, facts);
+    if (!counts)
       continue;
-    if (!rewriter.hasChanged())
+    if (!counts->hasChanged)
       return Changed::No;
     context.statistics["convolutions in channels-last"] = static_cast<int64_t>(plan.convolutions);
-    context.statistics["conversions"] = rewriter.counts().conversions + rewriter.counts().back;
-    context.statistics["conversions of weights"] = rewriter.counts().ofWeights;
+    context.statistics["conversions"] = counts->conversions + counts->back;
+    context.statistics["conversions of weights"] = counts->ofWeights;
     graph = std::move(attempt);
     return Changed::Yes;
   }

@@ -82,6 +82,10 @@ public:
       : graph_(graph), catalog_(catalog), facts_(facts), wanted_(wanted), sample_(sampleOf(graph.syms)) {}
 
   LayoutPlan plan() {
+    for (const auto &op : graph_.body())
+      if (op->kind == ir::Op::Kind::Update)
+        for (const ir::Value *written : overwrittenBy(*op, catalog_))
+          overwritten_.insert(written);
     size_t place = 0;
     for (const auto &op : graph_.body())
       visit(*op, place++);
@@ -102,7 +106,7 @@ private:
   }
 
   void visit(const ir::Op &op, size_t place) {
-    if (!op.computes() || facts_.refusing.contains(place))
+    if (!op.computes() || facts_.refusing.contains(place) || takesOverwritten(op))
       return;
     if (const std::optional<Convolution> convolution = convolutionOf(op, catalog_))
       addConvolution(op, *convolution);
@@ -112,6 +116,14 @@ private:
       return;
     if (!facts_.ending.contains(place))
       addResults(op);
+  }
+
+  /// A value that the program writes in place later: if a backward is to read it, eager raises an error, and
+  /// a conversion would hide that.
+  bool takesOverwritten(const ir::Op &op) const {
+    return std::ranges::any_of(imagesOf(op), [&](const ir::Value *image) {
+      return overwritten_.contains(image) && !isLast(image) && orderMatters(image->type);
+    });
   }
 
   /// What is written in place decides how the new version lies.
@@ -224,8 +236,8 @@ private:
   const OrderFacts &facts_;
   const Regions wanted_;
   const std::vector<ir::SymValue> sample_;
-  std::unordered_set<const ir::Value *> last_, entering_, weighed_; // membership only
-  std::unordered_set<const ir::Op *> isTaking_;                     // membership only
+  std::unordered_set<const ir::Value *> last_, entering_, weighed_, overwritten_; // membership only
+  std::unordered_set<const ir::Op *> isTaking_;                                   // membership only
   std::vector<const ir::Value *> changed_, entries_;
   std::vector<const ir::Op *> taking_;
   std::vector<Work> works_;
