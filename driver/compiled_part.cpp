@@ -20,6 +20,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <ranges>
 #include <unordered_map>
 
 namespace graphopt::driver {
@@ -44,7 +45,8 @@ bool asksAutograd(const ir::Graph &graph) {
   return std::ranges::any_of(graph.body(), [](const auto &op) { return op->kind == ir::Op::Kind::Vjp; });
 }
 
-/// Where sizes vary, nobody has seen how autograd's own gradients lie: operators would be made for a guess.
+/// Where sizes vary and a segment cannot run again, operators would be made for a guess of how autograd's own
+/// gradients lie.
 void checkLayouts(const ir::Graph &joint) {
   for (const auto &op : joint.body())
     if (op->kind == ir::Op::Kind::Vjp && !joint.syms.empty())
@@ -88,6 +90,14 @@ public:
 private:
   std::optional<capture::GeneratorStates> now_;
 };
+
+/// Layouts with gaps are not planned for: they are strides, which other sizes change.
+void noteGradient(LastBackward &last, const InnerGradient &which, const at::Tensor &gradient) {
+  CotangentForm form =
+      formOf(gradient, gradient.defined() ? c10::contiguous_strides(gradient.sizes()) : c10::DimVector());
+  if (form.kind != CotangentForm::Kind::Gaps)
+    last.noteGradient(which, std::move(form));
+}
 
 /// A graph to be run through autograd.
 struct Surface {
@@ -133,27 +143,38 @@ std::vector<at::Tensor> gradientsAgain(const Surface &surface, const std::vector
 
 } // namespace
 
-CompiledPart::CompiledPart(const ir::Graph &functional, std::string name,
-                           const std::vector<uint32_t> &outputs, c10::Device device,
-                           const BackwardPlanning &planning, const passes::ManagerOptions &options)
-    : name_(std::move(name)), key_(planning.key), last_(planning.last), autocasts_{planning.key.autocast} {
+CompiledPart::CompiledPart(const ir::Graph &captured, std::string name, const std::vector<uint32_t> &outputs,
+                           c10::Device device, const BackwardPlanning &planning,
+                           const passes::ManagerOptions &options)
+    : name_(std::move(name)), key_(planning.key), last_(planning.last), autocasts_{planning.key.autocast},
+      number_(outputs.empty() ? 0 : outputs.front()) {
   for (uint32_t number : outputs)
     outputs_.push_back({number, false, key_.of(number), {}});
-  if (drawsRandomNumbers(functional))
+  if (drawsRandomNumbers(captured))
     drawsOn_ = {device};
-  if (!writesBack(functional)) // without writes to memory from outside it may run again
-    surface_ = std::make_shared<const ir::Graph>(functional.clone());
-  else
+  ir::Graph functional = captured.clone();
+  if (planning.choices.layout == Layout::channelsLast)
+    passes::runPipeline(functional, passes::parsePipeline("layout"), options);
+  if (!writesBack(captured)) { // without writes to memory from outside it may run again
+    surface_ = std::make_shared<const ir::Graph>(captured.clone());
+    for (const auto &[which, form] : key_.gradients)
+      if (which.part == number_)
+        gradients_.emplace(which, form);
+  } else {
     expectAnyCotangents(functional);
+  }
   std::vector<passes::PassReport> reports;
   const ir::Graph joint = lowered(functional, key_.autocast, options, &reports);
   noteOpaque(reports);
-  checkLayouts(joint);
+  mayMiss_ = surface_ && asksAutograd(joint);
+  if (!surface_)
+    checkLayouts(joint);
   if (!surface_ && !asksAutograd(joint))
     for (const ThreadWord other : planning.otherAutocasts)
       if (ir::difference(joint, lowered(functional, other, options)).empty())
         autocasts_.push_back(other);
-  partitioned_ = passes::partition(joint, &runtime::dispatcherCatalog(), {.recompute = planning.recompute});
+  partitioned_ =
+      passes::partition(joint, &runtime::dispatcherCatalog(), {.recompute = planning.choices.recompute});
   forward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(partitioned_.forward));
   backward_ = std::make_shared<const runtime::Executor>(runtime::buildPlan(partitioned_.backward));
   noteOutputs(functional);
@@ -161,10 +182,11 @@ CompiledPart::CompiledPart(const ir::Graph &functional, std::string name,
   noteInputs(joint);
   isReached_ = reachedInputs(joint);
   if (isSomeUndefined()) { // with another backward more may be reached
-    const std::vector<Output> outputsNow = outputs_;
+    const auto now = std::pair(outputs_, gradients_);
     expectAnyCotangents(functional);
+    gradients_.clear();
     isReached_ = reachedInputs(lowered(functional, key_.autocast, options));
-    outputs_ = outputsNow;
+    std::tie(outputs_, gradients_) = now;
   }
   mapBackwardInputs();
 }
@@ -207,12 +229,25 @@ ir::Attr CompiledPart::cotangentForms(const ir::Graph &functional) const {
   return ir::Attr::list(std::move(forms));
 }
 
+ir::Attr CompiledPart::gradientForms() const {
+  std::vector<ir::Attr> forms;
+  for (const auto &[which, form] : gradients_) {
+    const bool isUndefined = form.kind == CotangentForm::Kind::Undefined;
+    forms.push_back(ir::Attr::list({ir::Attr::integer(which.number),
+                                    ir::Attr::integer(static_cast<int64_t>(which.result)),
+                                    isUndefined ? ir::Attr::word("undefined")
+                                                : ir::Attr::ints({form.order.begin(), form.order.end()})}));
+  }
+  return ir::Attr::list(std::move(forms));
+}
+
 /// Forward and backward in one graph, for backwards under that autocast.
 ir::Graph CompiledPart::lowered(const ir::Graph &functional, ThreadWord autocast,
                                 const passes::ManagerOptions &options,
                                 std::vector<passes::PassReport> *reports) const {
   ir::Graph graph = functional.clone();
   graph.settings.push_back({"cotangents", cotangentForms(functional)});
+  graph.settings.push_back({"vjp_gradients", gradientForms()});
   if (autocast != 0) {
     const c10::DeviceType device = functional.device.isCpu() ? c10::kCPU : c10::kCUDA;
     if (ThreadProbe::autocastOf(autocast) != ThreadProbe::autocastOf(autocast, device))
@@ -278,8 +313,11 @@ void CompiledPart::noteInputs(const ir::Graph &joint) {
 }
 
 bool CompiledPart::isSomeUndefined() const {
-  return std::ranges::any_of(
-      outputs_, [](const Output &output) { return output.form.kind == CotangentForm::Kind::Undefined; });
+  const auto isUndefined = [](const CotangentForm &form) {
+    return form.kind == CotangentForm::Kind::Undefined;
+  };
+  return std::ranges::any_of(outputs_, isUndefined, &Output::form) ||
+         std::ranges::any_of(gradients_ | std::views::values, isUndefined);
 }
 
 /// Gradients follow the outputs in what the joint graph returns.
@@ -334,6 +372,7 @@ std::shared_ptr<SegmentNodeBackward> CompiledPart::makeNode(const Run &run) cons
     return input.kind != BackwardInput::Kind::Cotangent;
   });
   ways.plan = planFor(run.syms);
+  ways.mayMiss = mayMiss_;
   ways.fits = fitsFor(run.syms);
   if (surface_)
     ways.again = againFor(run.syms);
@@ -349,15 +388,22 @@ std::shared_ptr<SegmentNodeBackward> CompiledPart::makeNode(const Run &run) cons
 }
 
 SegmentNodeBackward::Backward CompiledPart::planFor(const std::vector<ir::SymValue> &syms) const {
-  return [executor = backward_, inputs = backwardInputs_, syms](const SegmentNodeBackward::Saved &saved,
-                                                                std::vector<at::Tensor> cotangents) {
+  runtime::GradientWatch watch;
+  if (mayMiss_)
+    watch = [last = last_, part = number_](int64_t number, size_t result, const at::Tensor &gradient,
+                                           const std::optional<std::vector<int64_t>> &expected) {
+      noteGradient(*last, {part, number, result}, gradient);
+      return expected ? formOf(gradient, *expected) == CotangentForm{} : !gradient.defined();
+    };
+  return [executor = backward_, inputs = backwardInputs_, syms, watch = std::move(watch)](
+             const SegmentNodeBackward::Saved &saved, std::vector<at::Tensor> cotangents) {
     std::vector<at::Tensor> given;
     for (const BackwardInput &input : inputs)
       given.push_back(input.kind == BackwardInput::Kind::Residual ? saved.residuals.at(input.index)
                       : input.kind == BackwardInput::Kind::Input
                           ? saved.inputs.at(input.index)
                           : runtime::laidOut(cotangents.at(input.index), valuesOf(input.strides, syms)));
-    return executor->run(given, syms);
+    return executor->run(given, syms, watch);
   };
 }
 

@@ -8,6 +8,8 @@
 #include "passes/partition.h"
 #include "runtime/execute.h"
 
+#include <graphopt/options.h>
+
 #include <map>
 #include <memory>
 #include <string>
@@ -15,12 +17,18 @@
 
 namespace graphopt::driver {
 
+/// How plans are made, as CompileOptions says.
+struct PlanChoices {
+  bool recompute = false;
+  Layout layout = Layout::asIs;
+};
+
 /// What backwards of a segment's parts are compiled for.
 struct BackwardPlanning {
   BackwardKey key;
   std::shared_ptr<LastBackward> last;              ///< gets what each backward is
   std::vector<capture::ThreadWord> otherAutocasts; ///< tried beside the key's
-  bool recompute = false;                          ///< CompileOptions::recompute
+  PlanChoices choices = {};
 };
 
 class CompiledPart {
@@ -75,6 +83,7 @@ private:
   void mapBackwardInputs();
   std::shared_ptr<SegmentNodeBackward> makeNode(const Run &run) const;
   SegmentNodeBackward::Backward planFor(const std::vector<ir::SymValue> &syms) const;
+  ir::Attr gradientForms() const;
   SegmentNodeBackward::Backward againFor(const std::vector<ir::SymValue> &syms) const;
   std::function<bool(const std::vector<at::Tensor> &)> fitsFor(const std::vector<ir::SymValue> &syms) const;
 
@@ -82,6 +91,10 @@ private:
   const BackwardKey key_;
   const std::shared_ptr<LastBackward> last_;
   std::vector<capture::ThreadWord> autocasts_; ///< under which the backward plan holds
+  const uint32_t number_;                      ///< among the segment's parts
+  std::map<InnerGradient, CotangentForm>
+      gradients_;        ///< that autograd gives inside, and that are not contiguous
+  bool mayMiss_ = false; ///< the plan counts on how those come
   std::map<std::string, uint64_t> opaque_;
   std::vector<std::string> names_;   ///< of the inputs
   std::vector<size_t> withGradient_; ///< positions among them that get one

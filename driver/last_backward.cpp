@@ -14,15 +14,10 @@ bool sameStrides(at::IntArrayRef sizes, at::IntArrayRef a, at::IntArrayRef b) {
   return true;
 }
 
-/// Without gaps, in that order of the dims; 0 along the others.
-template <class Number>
-std::vector<Number> dense(const std::vector<Number> &sizes, const std::vector<uint8_t> &order) {
-  std::vector<Number> strides(sizes.size(), Number(0));
-  Number stride(1);
-  for (auto dim = order.rbegin(); dim != order.rend(); ++dim) {
-    strides[*dim] = stride;
-    stride = stride * sizes[*dim];
-  }
+std::vector<int64_t> denseStrides(at::IntArrayRef sizes, const std::vector<uint8_t> &order) {
+  std::vector<int64_t> strides;
+  for (const ir::Dim &stride : ir::denseStrides({sizes.begin(), sizes.end()}, order))
+    strides.push_back(stride.value());
   return strides;
 }
 
@@ -40,15 +35,15 @@ CotangentForm formOf(const at::Tensor &cotangent, at::IntArrayRef strides) {
   std::iota(form.order.begin(), form.order.end(), uint8_t{0});
   std::erase_if(form.order, [&](uint8_t dim) { return sizes[dim] > 1 && own[dim] == 0; });
   std::ranges::stable_sort(form.order, std::greater<>(), [&](uint8_t dim) { return own[dim]; });
-  return sameStrides(sizes, own, dense(sizes.vec(), form.order)) ? form
-                                                                 : CotangentForm{Kind::Gaps, {}, own.vec()};
+  return sameStrides(sizes, own, denseStrides(sizes, form.order)) ? form
+                                                                  : CotangentForm{Kind::Gaps, {}, own.vec()};
 }
 
 std::vector<ir::Dim> stridesOf(const CotangentForm &form, const ir::Type &result) {
   using Kind = CotangentForm::Kind;
   const bool isOfRank = std::ranges::all_of(form.order, [&](uint8_t dim) { return dim < result.rank(); });
   if (form.kind == Kind::Dense && isOfRank)
-    return dense(result.sizes, form.order);
+    return ir::denseStrides(result.sizes, form.order);
   if (form.kind == Kind::Gaps && form.strides.size() == result.rank())
     return {form.strides.begin(), form.strides.end()};
   return result.stridesOrContiguous();
@@ -77,6 +72,14 @@ void LastBackward::set(uint32_t result, CotangentForm form) {
     key_.cotangents.erase(result);
   else
     key_.cotangents[result] = std::move(form);
+}
+
+void LastBackward::noteGradient(const InnerGradient &which, CotangentForm form) {
+  std::lock_guard lock(mutex_);
+  if (form == CotangentForm{})
+    key_.gradients.erase(which);
+  else
+    key_.gradients[which] = std::move(form);
 }
 
 void LastBackward::noteAutocast(capture::ThreadWord autocast) {

@@ -34,10 +34,19 @@ CotangentForm formOf(const at::Tensor &cotangent, at::IntArrayRef strides);
 /// The strides of a gradient that is not Undefined, for a result of type `result`.
 std::vector<ir::Dim> stridesOf(const CotangentForm &form, const ir::Type &result);
 
+/// A gradient that autograd itself gives inside a backward plan, of an operator that was not taken apart.
+struct InnerGradient {
+  uint32_t part = 0;  ///< CompiledPart::number
+  int64_t number = 0; ///< of the operator in the part
+  size_t result = 0;  ///< of its vjp
+  auto operator<=>(const InnerGradient &) const = default;
+};
+
 struct BackwardKey {
   capture::ThreadWord autocast = 0; ///< ThreadProbe::autocastOf
   /// By number of the result: those that are not AsResult.
   std::map<uint32_t, CotangentForm> cotangents = {};
+  std::map<InnerGradient, CotangentForm> gradients = {}; ///< those that are not contiguous
 
   CotangentForm of(uint32_t result) const;
   auto operator<=>(const BackwardKey &) const = default;
@@ -50,6 +59,7 @@ public:
   /// not come are undefined.
   void await(std::vector<uint32_t> results);
   void note(uint32_t result, CotangentForm form);
+  void noteGradient(const InnerGradient &which, CotangentForm form);
   void noteAutocast(capture::ThreadWord autocast);
   BackwardKey key() const;
   /// A backward that no plan was made for took its gradients from the operators, run again.

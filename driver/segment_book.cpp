@@ -179,7 +179,7 @@ SegmentBook::Compiled SegmentBook::compile(const SegmentRun &run, const SegmentP
     Lowering &lowering = lowerings_.try_emplace(recorded->segment.settings, pieceFolder()).first->second;
     auto segment = std::make_shared<const CompiledSegment>(
         recorded->segment, others, wantedResults(run), *entry.versions,
-        BackwardPlanning{key, entry.last, {}, recompute_}, lowering);
+        BackwardPlanning{key, entry.last, {}, choices_}, lowering);
     ++facts_.compiled;
     for (const auto &[operatorAndReason, count] : segment->opaque())
       facts_.opaque[operatorAndReason] += count;

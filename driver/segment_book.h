@@ -19,8 +19,7 @@ struct SegmentBookFacts {
 
 class SegmentBook {
 public:
-  /// `recompute`: CompileOptions::recompute.
-  explicit SegmentBook(bool recompute) : recompute_(recompute) {}
+  explicit SegmentBook(PlanChoices choices) : choices_(choices) {}
   /// Runs the segment by its plan, made when it is first asked for. False, with nothing run: its rows have to
   /// run one by one. Safe from many threads.
   bool run(const capture::SegmentRun &run);
@@ -62,7 +61,7 @@ private:
                    std::string &reason);
   void count(const std::string &reason);
 
-  const bool recompute_;
+  const PlanChoices choices_;
   mutable std::mutex mutex_; // guards all below
   std::map<Key, Entry> entries_;
   std::map<capture::SettingsId, Lowering> lowerings_; // pieces hold for the switches they were found under

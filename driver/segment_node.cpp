@@ -81,8 +81,12 @@ variable_list SegmentNodeBackward::apply(variable_list &&cotangents) {
     return variable_list(num_outputs());
   checkUsable();
   const bool fits = ways_.fits(cotangents);
-  if (fits && !c10::GradMode::is_enabled())
-    return ways_.plan(unpack(), std::move(cotangents));
+  if (fits && !c10::GradMode::is_enabled()) {
+    if (!ways_.mayMiss)
+      return ways_.plan(unpack(), std::move(cotangents));
+    if (variable_list gradients = ways_.plan(unpack(), cotangents); !gradients.empty())
+      return gradients;
+  }
   if (!ways_.again)
     refuse();
   return ways_.again({{}, unpackInputs()}, std::move(cotangents));

@@ -23,7 +23,8 @@ public:
       std::function<std::vector<at::Tensor>(const Saved &saved, std::vector<at::Tensor> cotangents)>;
   /// How the node computes.
   struct Ways {
-    Backward plan;
+    Backward plan;        ///< empty: a gradient in the middle of it came otherwise than it counts on
+    bool mayMiss = false; ///< it may be empty
     /// Whether the plan is made for this backward: for the autocast of whoever calls it (under which
     /// autograd's nodes would run), for the cotangents that there are, and how they lie. Asked at each.
     std::function<bool(const std::vector<at::Tensor> &cotangents)> fits;

@@ -219,7 +219,7 @@ private:
 
 Shadow::Shadow(const CompileOptions &options, std::string name)
     : options_(options), name_(std::move(name)), graph_(options.recompileLimit, options.dynamic),
-      compiled_(options.recompute) {}
+      compiled_({options.recompute, options.layout}) {}
 Shadow::~Shadow() = default;
 
 std::unique_ptr<Shadow::Call> Shadow::take() {

@@ -79,7 +79,7 @@ std::string headText(const Op &op) {
   case Op::Kind::Update:
     return fmt::format("update{} ({}){} {{", after(op.name.empty() ? "" : quoted(op.name)), operands, with);
   case Op::Kind::Vjp:
-    return fmt::format("vjp ({}) {{", operands);
+    return fmt::format("vjp ({}){} {{", operands, with);
   case Op::Kind::Redraw:
     return fmt::format("redraw ({}) {{", operands);
   case Op::Kind::Border:

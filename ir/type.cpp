@@ -31,6 +31,16 @@ std::vector<Dim> contiguousStrides(const std::vector<Dim> &sizes) {
   return strides;
 }
 
+std::vector<Dim> denseStrides(const std::vector<Dim> &sizes, const std::vector<uint8_t> &order) {
+  std::vector<Dim> strides(sizes.size(), Dim(0));
+  Dim step = 1;
+  for (auto dim = order.rbegin(); dim != order.rend(); ++dim) {
+    strides.at(*dim) = step;
+    step = step * sizes[*dim];
+  }
+  return strides;
+}
+
 void Type::setStrides(std::vector<Dim> value) {
   if (value == contiguousStrides(sizes))
     strides.reset();

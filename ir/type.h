@@ -3,6 +3,7 @@
 #include "ir/dim.h"
 #include "ir/dtype.h"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,6 +41,9 @@ struct Type {
 
 /// C-order strides of the sizes, as LibTorch makes them (a size of 0 counts as 1).
 std::vector<Dim> contiguousStrides(const std::vector<Dim> &sizes);
+
+/// Strides without gaps when dims lie in this order, from the outermost in; 0 for dims that it leaves out.
+std::vector<Dim> denseStrides(const std::vector<Dim> &sizes, const std::vector<uint8_t> &order);
 
 /// "f32[2, 16]", "f32[16, 4] strides=[1, 16]", "i64[] device=cpu wrapped", "int".
 std::string toString(const Type &type);

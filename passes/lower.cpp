@@ -46,9 +46,10 @@ private:
   /// From the header, since they are of this graph alone and of no operator's piece.
   void takeCotangents() {
     std::erase_if(graph_.settings, [&](const ir::NamedAttr &setting) {
-      if (setting.name != "cotangents" || !setting.value.isList())
+      const bool isCotangents = setting.name == "cotangents";
+      if ((!isCotangents && setting.name != "vjp_gradients") || !setting.value.isList())
         return false;
-      forward_.cotangents = setting.value.items();
+      (isCotangents ? forward_.cotangents : forward_.vjpGradients) = setting.value.items();
       return true;
     });
   }

@@ -219,11 +219,13 @@ private:
   void appendVjp(const Spliced &op, const ir::GradientTypes &cotangents, const ir::GradientTypes &soFar) {
     for (const ir::Value *operand : op.unit.operands)
       checkAsItWas(op, operand);
-    ir::Op *vjp = graph_.insertBefore(end_, ir::Op::Kind::Vjp, "", {});
+    ir::Op *vjp = graph_.insertBefore(end_, ir::Op::Kind::Vjp, "", {},
+                                      {{"operator", ir::Attr::integer(static_cast<int64_t>(op.position))}});
     if (mayDraw(op.unit.graph))
       drawAgain(op, graph_.makeBody(vjp));
     ir::ValueMap map = bodyOf(op, graph_.makeBody(vjp));
     std::vector<ir::Operand> outputs, given, wrt;
+    std::vector<ir::Attr> undefined;
     for (size_t i = 0; i < soFar.size(); ++i) // first, as in a piece
       if (soFar[i])
         addRoot(op.unit.operands[i], cotangents_.at(op.unit.operands[i]), outputs, given);
@@ -233,16 +235,33 @@ private:
         addRoot(map.at(returned[i].value), cotangents_.at(op.results[i]), outputs, given);
     for (ir::Value *operand : op.unit.operands)
       if (needs(operand)) {
+        const ir::Attr form = formOf(op, wrt.size());
+        graph_.addResult(vjp, "d", gradientType(operand->type, form));
+        if (form.isWord("undefined"))
+          undefined.push_back(ir::Attr::integer(static_cast<int64_t>(wrt.size())));
         wrt.push_back(ir::Operand::of(operand));
-        graph_.addResult(vjp, "d", gradientType(operand->type));
       }
+    if (!undefined.empty())
+      vjp->setAttr("undefined", ir::Attr::list(undefined));
     ir::Op *yield = graph_.append(
         *vjp->body(), ir::Op::Kind::Yield, "",
         {ir::Operand::list(std::move(outputs)), ir::Operand::list(std::move(given)), ir::Operand::list(wrt)});
     yield->state = vjp->body()->ops().front()->state;
     vjp->setOperands(capturesOf(*vjp->body()));
     for (size_t i = 0; i < wrt.size(); ++i)
-      cotangents_[wrt[i].value] = vjp->result(i);
+      if (formOf(op, i).isWord("undefined"))
+        cotangents_.erase(wrt[i].value);
+      else
+        cotangents_[wrt[i].value] = vjp->result(i);
+  }
+
+  /// Of gradient `number` of the operator's vjp; none: contiguous.
+  ir::Attr formOf(const Spliced &op, size_t number) const {
+    for (const ir::Attr &entry : forward_.vjpGradients)
+      if (const auto &items = entry.items(); items.at(0).asInt() == static_cast<int64_t>(op.position) &&
+                                             items.at(1).asInt() == static_cast<int64_t>(number))
+        return items.at(2);
+    return {};
   }
 
   /// Its derivative asks where in its memory the operand begins, which no type says.
@@ -292,9 +311,15 @@ private:
     given.push_back(ir::Operand::of(cotangent));
   }
 
-  static ir::Type gradientType(const ir::Type &of) {
+  static ir::Type gradientType(const ir::Type &of, const ir::Attr &form) {
     ir::Type type = ir::Type::tensor(of.dtype, of.sizes);
     type.device = of.device;
+    std::vector<uint8_t> order;
+    if (form.isList()) {
+      for (const ir::Attr &dim : form.items())
+        order.push_back(static_cast<uint8_t>(dim.asInt()));
+      type.setStrides(ir::denseStrides(of.sizes, order));
+    }
     return type;
   }
 

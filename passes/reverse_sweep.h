@@ -30,14 +30,19 @@ struct LoweredForward {
   std::unordered_map<const ir::Value *, Write> overwritten;
   /// Of the outputs' cotangents: `as_result`, `undefined`, or their strides; as_result where there is none.
   std::vector<ir::Attr> cotangents;
+  /// How gradients come that autograd itself gives: lists of the operator's position in the captured graph,
+  /// the number of the gradient among those of its vjp, and `undefined` or its dims from the outermost in
+  /// (those it is expanded along left out). All others are contiguous.
+  std::vector<ir::Attr> vjpGradients;
 };
 
 /// Appends the backward: a cotangent for each returned value that requires gradients; after the outputs, the
 /// return gives the gradient of every declared value that requires one, in order of declaration (none where
 /// there is none). The header says of each output whether it requires gradients: outputs=[true, false,
 /// undefined], the last for one that has no cotangent though it does. An operator whose backward cannot be
-/// taken apart gets a vjp. Throws a user error where autograd would, at backward, since the program has
-/// written in place what an operator's backward reads.
+/// taken apart gets a vjp, whose attribute `operator` is the operator's position in the captured graph, and
+/// `undefined` numbers the gradients that are expected to stay away. Throws a user error where autograd
+/// would, at backward, since the program has written in place what an operator's backward reads.
 void appendBackward(ir::Graph &graph, const LoweredForward &forward, PassContext &context,
                     ir::PieceSource &pieces, Splicer &splicer);
 

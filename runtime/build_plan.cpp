@@ -191,14 +191,24 @@ private:
     gradients.cotangents = slotsOf(lists[1].items);
     for (size_t i = 0; i < wrt.size(); ++i)
       slots_[wrt[i].value] = sources[i];
+    if (const Attr *number = op.attr("operator"))
+      gradients.number = number->asInt();
     for (const Value *result : op.results()) {
-      const bool isRead =
-          std::ranges::any_of(result->users(), [](const Op *user) { return user->kind != Op::Kind::Return; });
-      gradients.strides.push_back(isRead ? literalArgument(dimList(result->type.stridesOrContiguous())).scalar
-                                         : Scalar());
+      const Attr expected = expectedGradient(op, *result);
+      gradients.strides.push_back(literalArgument(expected).scalar);
       gradients.results.push_back(newSlot(result));
     }
     plan_.steps.emplace_back(std::move(gradients));
+  }
+
+  static Attr expectedGradient(const Op &vjp, const Value &gradient) {
+    if (const Attr *undefined = vjp.attr("undefined"))
+      for (const Attr &number : undefined->items())
+        if (number.asInt() == static_cast<int64_t>(gradient.resultIndex))
+          return Attr::word("undefined");
+    const bool isRead =
+        std::ranges::any_of(gradient.users(), [](const Op *user) { return user->kind != Op::Kind::Return; });
+    return isRead ? dimList(gradient.type.stridesOrContiguous()) : Attr();
   }
 
   std::vector<int> slotsOf(const std::vector<Operand> &operands) const {

@@ -5,7 +5,9 @@
 #include "runtime/to_ivalue.h"
 
 #include <ATen/core/Tensor.h>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace graphopt::runtime {
@@ -16,6 +18,11 @@ namespace graphopt::runtime {
 /// for the raw form, borders, opaque attributes, and operators that the dispatcher does not have. Attributes
 /// may depend on the graph's syms, whose values each run then brings.
 Plan buildPlan(const ir::Graph &graph);
+
+/// Asked of each gradient that autograd gives inside a run and that later steps count on to lie in a certain
+/// way, or to stay away: `expected` are the strides, nothing for one to stay away. False ends the run.
+using GradientWatch = std::function<bool(int64_t number, size_t result, const at::Tensor &gradient,
+                                         const std::optional<std::vector<int64_t>> &expected)>;
 
 /// A plan made ready: handles looked up, arguments boxed once. Immutable; run() may be called from many
 /// threads.
@@ -28,8 +35,11 @@ public:
   Executor &operator=(Executor &&) noexcept;
   const Plan &plan() const;
   /// `inputs` in the order of plan().inputs, `syms` a value for each of plan().syms. Returns the outputs in
-  /// order. Errors of operators pass through; values are then freed and nothing was committed.
-  std::vector<at::Tensor> run(const std::vector<at::Tensor> &inputs, const SymValues &syms = {}) const;
+  /// order; nothing when `watch` ended the run. Errors of operators pass through; values are then freed and
+  /// nothing was committed. A gradient that lies otherwise than later steps count on is laid out anew, and
+  /// one that stays away is zeros to them.
+  std::vector<at::Tensor> run(const std::vector<at::Tensor> &inputs, const SymValues &syms = {},
+                              const GradientWatch &watch = {}) const;
 
 private:
   struct Prepared;

@@ -103,9 +103,9 @@ namespace {
 class Run {
 public:
   Run(int slots, c10::DeviceType device, const std::vector<Ambient> &ambients, const SymValues &syms,
-      bool history)
+      bool history, const GradientWatch &watch)
       : slots_(static_cast<size_t>(slots)), scope_(device), ambients_(ambients), syms_(syms),
-        history_(history) {
+        history_(history), watch_(watch) {
     stack_.reserve(16);
   }
 
@@ -156,13 +156,18 @@ public:
   void operator()(const PreparedGradients &step) {
     std::vector<at::Tensor> gradients =
         gradientsOf(tensorsOf(step.outputs), tensorsOf(step.cotangents), tensorsOf(step.leaves));
-    for (size_t i = 0; i < gradients.size(); ++i) {
+    for (size_t i = 0; i < gradients.size() && !isOver_; ++i) {
       const auto strides = integersOf(step.layouts[i], syms_);
+      const bool isExpected =
+          step.layouts[i].isNone() || !watch_ || watch_(step.number, i, gradients[i], strides);
+      isOver_ = !isExpected;
       if (step.results[i] != -1)
-        slot(step.results[i]) = strides ? laidOut(gradients[i], *strides) : gradients[i];
+        slot(step.results[i]) =
+            strides ? gradientLaidOut(gradients[i], slot(step.leaves[i]), *strides) : gradients[i];
     }
     release(step.release);
   }
+  bool isOver() const { return isOver_; }
 
   void operator()(const PreparedRng &step) {
     rng_.reset();
@@ -171,6 +176,11 @@ public:
   }
 
 private:
+  static at::Tensor gradientLaidOut(const at::Tensor &gradient, const IValue &leaf,
+                                    const std::vector<int64_t> &strides) {
+    return laidOut(gradient.defined() ? gradient : at::zeros_like(leaf.toTensor()), strides);
+  }
+
   void release(const std::vector<int> &slots) {
     for (int index : slots)
       slot(index) = IValue();
@@ -255,6 +265,8 @@ private:
   uint32_t ambient_ = kNone;
   bool below_ = false;
   std::optional<RngScope> rng_;
+  const GradientWatch &watch_;
+  bool isOver_ = false;
 };
 
 } // namespace
@@ -290,7 +302,8 @@ Executor &Executor::operator=(Executor &&) noexcept = default;
 
 const Plan &Executor::plan() const { return prepared_->plan; }
 
-std::vector<at::Tensor> Executor::run(const std::vector<at::Tensor> &inputs, const SymValues &syms) const {
+std::vector<at::Tensor> Executor::run(const std::vector<at::Tensor> &inputs, const SymValues &syms,
+                                      const GradientWatch &watch) const {
   const Plan &plan = prepared_->plan;
   for (const std::string &sym : plan.syms)
     if (std::ranges::none_of(syms, [&](const ir::SymValue &value) { return value.name == sym; }))
@@ -299,13 +312,17 @@ std::vector<at::Tensor> Executor::run(const std::vector<at::Tensor> &inputs, con
     userError(
         fmt::format("plan @{} takes {} tensors, given {}", plan.name, plan.inputs.size(), inputs.size()));
   SettingsScope settings(plan.settings);
-  Run run(plan.slots, prepared_->device, plan.ambients, syms, prepared_->makesHistory || anyHistory(inputs));
+  Run run(plan.slots, prepared_->device, plan.ambients, syms, prepared_->makesHistory || anyHistory(inputs),
+          watch);
   for (size_t i = 0; i < inputs.size(); ++i)
     run.slot(plan.inputs[i].slot) = inputs[i];
   for (const auto &[slot, tensor] : prepared_->constants)
     run.slot(slot) = tensor;
-  for (const PreparedStep &step : prepared_->steps)
+  for (const PreparedStep &step : prepared_->steps) {
     std::visit(run, step);
+    if (run.isOver())
+      return {};
+  }
   std::vector<at::Tensor> outputs;
   outputs.reserve(plan.outputs.size());
   for (int slot : plan.outputs)

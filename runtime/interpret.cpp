@@ -187,7 +187,9 @@ private:
     });
     std::vector<IValue> results;
     for (size_t i = 0; i < gradients.size(); ++i) {
-      const bool isAsItComes = !gradients[i].defined() || isOnlyReturned(*op.result(i));
+      const bool isAsItComes = isOnlyReturned(*op.result(i));
+      if (!isAsItComes && !gradients[i].defined()) // zeros to those who count on it
+        gradients[i] = at::zeros_like(lookUp(*lists[2].items[i].value).toTensor());
       results.emplace_back(
           isAsItComes ? gradients[i] : laidOut(gradients[i], op.result(i)->type, syms_, /*mayAlias=*/false));
     }

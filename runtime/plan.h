@@ -84,7 +84,10 @@ struct LeavesStep {
 /// The gradients of `outputs` for `cotangents`, one each, with respect to leaves: a vjp ends.
 struct GradientsStep {
   std::vector<int> outputs, cotangents, leaves, results;
-  std::vector<Scalar> strides; // one a result, a list: what the next steps were made for; none: as it comes
+  /// One a result. A list: the strides that the next steps were made for; a word: they were made for none
+  /// coming; none: as it comes.
+  std::vector<Scalar> strides;
+  int64_t number = 0; // of the operator, for whoever watches (execute.h)
   std::vector<int> release;
   bool operator==(const GradientsStep &) const = default;
 };

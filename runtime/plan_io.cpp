@@ -13,7 +13,7 @@ namespace graphopt::runtime {
 namespace {
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 constexpr const char *kFormat = "graphopt-plan";
 constexpr int kMaxDepth = 64; // of nested lists
 
@@ -156,7 +156,8 @@ Json write(const Step &step) {
   if (const auto *gradients = std::get_if<GradientsStep>(&step))
     return {{"gradients", gradients->outputs},      {"cotangents", gradients->cotangents},
             {"leaves", gradients->leaves},          {"results", gradients->results},
-            {"strides", write(gradients->strides)}, {"release", gradients->release}};
+            {"strides", write(gradients->strides)}, {"operator", gradients->number},
+            {"release", gradients->release}};
   if (const auto *rng = std::get_if<RngStep>(&step))
     return {{"rng", rng->device}, {"release", rng->release}};
   const CallStep &call = std::get<CallStep>(step);
@@ -184,7 +185,8 @@ LeavesStep readLeaves(const Json &json) {
 GradientsStep readGradients(const Json &json) {
   return {json.at("gradients").get<Slots>(), json.at("cotangents").get<Slots>(),
           json.at("leaves").get<Slots>(),    json.at("results").get<Slots>(),
-          readScalars(json.at("strides")),   json.at("release").get<Slots>()};
+          readScalars(json.at("strides")),   json.at("operator").get<int64_t>(),
+          json.at("release").get<Slots>()};
 }
 
 RngStep readRng(const Json &json) {

@@ -20,6 +20,13 @@ enum class Dynamic {
   never,     ///< each value is recorded, but those of dims that markDynamic() names
 };
 
+/// The order in memory of images (and volumes) between convolutions (Replay::shadow, with gradients on).
+enum class Layout {
+  asIs,         ///< as the program has it
+  channelsLast, ///< channels last where that pays: results lie as the program has them, and are those of
+                ///< LibTorch's kernels for that order, which round otherwise
+};
+
 struct CompileOptions {
   /// `trusted` must be asked for by name: what the host code decides from state of its own (a member, a
   /// global, a file) is not seen again once a call was recorded.
@@ -50,6 +57,7 @@ struct CompileOptions {
   /// normalisations, masks of dropout from the generator's state of then) is made again instead of kept: less
   /// memory from forward to backward, more time in the backward, the same bits.
   bool recompute = false;
+  Layout layout = Layout::asIs;
   /// The graph's name in dumps and messages; empty: the class of the module.
   std::string name = {};
 };

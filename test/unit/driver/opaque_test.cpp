@@ -6,6 +6,7 @@
 #include <graphopt/graphopt.h>
 
 #include <gtest/gtest.h>
+#include <torch/library.h>
 #include <torch/torch.h>
 
 #include <functional>
@@ -106,5 +107,67 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"opaque_then_opaque",
              [](const Tensor &x) { return x.index_put({x > 0}, x.sum()).t().prod(1); }}),
     [](const testing::TestParamInfo<Case> &info) { return std::string(info.param.name); });
+
+/// Looks at data, so it is not taken apart: a gradient of the first operand that lies otherwise than it does,
+/// and none of the second.
+Tensor turned(const Tensor &x, const Tensor &) { return x.sum().item<float>() > 1e9 ? x.t() : x.t().exp(); }
+
+TORCH_LIBRARY(graphopt_opaque, library) {
+  library.def("turned(Tensor x, Tensor unused) -> Tensor", {at::Tag::pt2_compliant_tag});
+  library.impl("turned", c10::DispatchKey::Autograd, &turned);
+}
+
+Tensor callTurned(const Tensor &x, const Tensor &unused) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("graphopt_opaque::turned", "")
+                             .typed<Tensor(const Tensor &, const Tensor &)>();
+  return op.call(x, unused);
+}
+
+/// Sums over the gradient that the operator gives: their bits tell how it lay.
+struct AroundTurned : torch::nn::Module {
+  Tensor bias, scale, row;
+  AroundTurned() {
+    bias = register_parameter("bias", torch::full({300}, 0.25));
+    scale = register_parameter("scale", torch::full({}, 1.5));
+    row = register_parameter("row", torch::full({7}, 0.125));
+  }
+  Tensor forward(const Tensor &x) {
+    const Tensor h = x * scale + bias;
+    return (callTurned(h, h.mean() * row) * x.t()).sum();
+  }
+};
+
+Tensor rows(int64_t count, int64_t seed) {
+  at::Generator generator = at::detail::createCPUGenerator(static_cast<uint64_t>(seed));
+  return torch::randn({count, 300}, generator);
+}
+
+TEST(Opaque, HowItsGradientsComeIsLearned) {
+  const auto run = [](bool compiled) {
+    auto net = std::make_shared<AroundTurned>();
+    auto fast = graphopt::compile(net, {.disable = !compiled, .strict = true});
+    std::vector<Tensor> values;
+    for (int64_t i = 0; i < 12; ++i) {
+      net->zero_grad();
+      const Tensor loss = fast(rows(170, i));
+      loss.backward();
+      values.push_back(loss.detach());
+      for (const Tensor &parameter : net->parameters())
+        values.push_back(parameter.grad());
+    }
+    return std::pair(values, fast.explain());
+  };
+  const auto [eager, nothing] = run(false);
+  const auto [got, explanation] = run(true);
+  for (size_t i = 0; i < eager.size(); ++i)
+    EXPECT_TRUE(sameBits(eager[i], got[i])) << "value " << i;
+  EXPECT_GE(explanation.compiledRuns, 8u) << explanation;
+  EXPECT_TRUE(explanation.notCompiled.empty()) << explanation;
+  EXPECT_FALSE(explanation.opaque.empty()) << explanation;
+  // The first plan counts on contiguous gradients of both operands, the last on one, turned.
+  EXPECT_GE(explanation.backwardsAgain, 1u) << explanation;
+  EXPECT_LE(explanation.backwardsAgain, 2u) << explanation;
+}
 
 } // namespace

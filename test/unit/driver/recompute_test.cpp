@@ -17,13 +17,16 @@ using at::Tensor;
 using graphopt::test::sameBits;
 using Tensors = std::vector<Tensor>;
 
-/// An operator that draws in the middle of its work, so that it cannot be taken apart by the tag it has.
-Tensor noisy(const Tensor &x) { return (x * torch::rand_like(x)).exp(); }
+/// Draws, and looks at data, so that it cannot be taken apart.
+Tensor noisy(const Tensor &x) {
+  const Tensor noise = torch::rand_like(x);
+  return x.max().item<float>() > 100 ? x : (x * noise).exp();
+}
 
 /// The same as one autograd node of its own.
 struct NoisyFunction : torch::autograd::Function<NoisyFunction> {
   static Tensor forward(torch::autograd::AutogradContext *context, const Tensor &x) {
-    const Tensor noise = torch::rand_like(x);
+    const Tensor noise = torch::rand_like(x) * (x.max().item<float>() > 100 ? 0 : 1);
     context->save_for_backward({noise});
     return x * noise;
   }
@@ -35,12 +38,14 @@ struct NoisyFunction : torch::autograd::Function<NoisyFunction> {
 Tensor noisyNode(const Tensor &x) { return NoisyFunction::apply(x); }
 
 TORCH_LIBRARY(graphopt_recompute, library) {
-  library.def("noisy(Tensor x) -> Tensor", {at::Tag::nondeterministic_seeded});
-  library.impl("noisy", c10::DispatchKey::CompositeImplicitAutograd, &noisy);
-  library.def("noisy_untagged(Tensor x) -> Tensor");
-  library.impl("noisy_untagged", c10::DispatchKey::CompositeImplicitAutograd, &noisy);
-  library.def("noisy_node(Tensor x) -> Tensor", {at::Tag::nondeterministic_seeded});
-  library.impl("noisy_node", c10::DispatchKey::CompositeImplicitAutograd, &noisyNode);
+  const std::vector<at::Tag> pure = {at::Tag::pt2_compliant_tag};
+  const std::vector<at::Tag> draws = {at::Tag::pt2_compliant_tag, at::Tag::nondeterministic_seeded};
+  library.def("noisy(Tensor x) -> Tensor", draws);
+  library.impl("noisy", c10::DispatchKey::Autograd, &noisy);
+  library.def("noisy_untagged(Tensor x) -> Tensor", pure);
+  library.impl("noisy_untagged", c10::DispatchKey::Autograd, &noisy);
+  library.def("noisy_node(Tensor x) -> Tensor", draws);
+  library.impl("noisy_node", c10::DispatchKey::Autograd, &noisyNode);
 }
 
 Tensor callCustom(const char *name, const Tensor &x) {
@@ -211,6 +216,7 @@ TEST_P(DrawsInside, AnOperatorRunAgainDrawsTheSame) {
     EXPECT_TRUE(sameBits(eager[i], got[i])) << "value " << i << "\n" << eager[i] << "\n" << got[i];
   EXPECT_GE(explanation.compiledRuns, 1u) << explanation;
   EXPECT_TRUE(explanation.notCompiled.empty()) << explanation;
+  EXPECT_FALSE(explanation.opaque.empty()) << explanation;
 }
 
 INSTANTIATE_TEST_SUITE_P(Operators, DrawsInside,

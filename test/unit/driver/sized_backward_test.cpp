@@ -87,6 +87,18 @@ struct RecurrentPatches : Patches {
   Tensor mixed(const Tensor &x) override { return std::get<0>(lstm(x)); }
 };
 
+/// The same operator where nothing is written, so that a backward may run the segment again.
+struct Recurrent : torch::nn::Module {
+  torch::nn::Linear into{nullptr}, outOf{nullptr};
+  torch::nn::LSTM lstm{nullptr};
+  Recurrent() {
+    into = register_module("into", torch::nn::Linear(6, 16));
+    lstm = register_module("lstm", torch::nn::LSTM(torch::nn::LSTMOptions(16, 16).batch_first(true)));
+    outOf = register_module("outOf", torch::nn::Linear(16, 3));
+  }
+  Tensor forward(const Tensor &x) { return outOf(std::get<0>(lstm(torch::gelu(into(x))))).sum(); }
+};
+
 using Sizes = std::vector<std::vector<int64_t>>;
 
 template <class Net> Tensor input(const std::vector<int64_t> &sizes, int64_t seed) {
@@ -171,7 +183,7 @@ TEST(SizedBackward, ImagesInChannelsLastOrder) {
 }
 
 /// oneDNN's LSTM has a workspace of a size that no expression says: it is not taken apart for many sizes, and
-/// its gradient lies as it likes.
+/// its gradient lies as it likes. Here batch norm writes its statistics: nothing may run again.
 TEST(SizedBackward, AnOperatorThatIsNotTakenApartGivesItsGradientToOthers) {
   Sizes sizes;
   for (int64_t i = 0; i < 12; ++i)
@@ -179,6 +191,17 @@ TEST(SizedBackward, AnOperatorThatIsNotTakenApartGivesItsGradientToOthers) {
   const graphopt::Explanation explanation = expectAsEager<RecurrentPatches>(sizes);
   ASSERT_EQ(explanation.notCompiled.size(), 1u) << explanation;
   EXPECT_NE(explanation.notCompiled.begin()->first.find("was not taken apart"), std::string::npos);
+}
+
+/// The backward looks at how the gradient lies, and the next plan is made for that.
+TEST(SizedBackward, AGradientWhoseLayoutIsSeen) {
+  Sizes sizes;
+  for (int64_t i = 0; i < 24; ++i)
+    sizes.push_back({2 + i * 3 % 7, 2 + i * 5 % 11, 6});
+  const graphopt::Explanation explanation = expectAsEager<Recurrent>(sizes);
+  EXPECT_GE(explanation.compiledRuns, 18u) << explanation;
+  EXPECT_LE(explanation.backwardsAgain, 6u) << explanation;
+  EXPECT_TRUE(explanation.notCompiled.empty()) << explanation;
 }
 
 /// A batch of one is no batch to broadcasting: it goes another way, and back.

@@ -438,7 +438,7 @@ TEST(PlanText, foreignTextsAreRefused) {
        {std::string(), std::string("{"), std::string("[]"), std::string("null"), std::string("{}"),
         std::string(R"({"format": "graphopt-plan"})"), good.substr(0, good.size() / 2)})
     EXPECT_NE(readFailure(text), "no error") << text;
-  EXPECT_NE(readFailure(replaced(good, "\"version\": 2", "\"version\": 1")).find("version is 1"),
+  EXPECT_NE(readFailure(replaced(good, "\"version\": 3", "\"version\": 1")).find("version is 1"),
             std::string::npos);
   EXPECT_NE(readFailure(replaced(good, "\"slots\": ", "\"slots\": 9999999")).find("slots for"),
             std::string::npos);
