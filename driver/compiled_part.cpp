@@ -60,9 +60,7 @@ void checkLayouts(const ir::Graph &joint) {
 
 bool drawsRandomNumbers(const ir::Graph &graph) {
   bool draws = false;
-  ir::walk(graph.body(), [&](const ir::Op &op) {
-    draws |= op.kind == ir::Op::Kind::Call && ir::effectsOf(op, &runtime::dispatcherCatalog()).random;
-  });
+  ir::walk(graph.body(), [&](const ir::Op &op) { draws |= ir::mayDraw(op, &runtime::dispatcherCatalog()); });
   return draws;
 }
 
@@ -91,12 +89,17 @@ private:
   std::optional<capture::GeneratorStates> now_;
 };
 
-/// Layouts with gaps are not planned for: they are strides, which other sizes change.
-void noteGradient(LastBackward &last, const InnerGradient &which, const at::Tensor &gradient) {
-  CotangentForm form =
-      formOf(gradient, gradient.defined() ? c10::contiguous_strides(gradient.sizes()) : c10::DimVector());
-  if (form.kind != CotangentForm::Kind::Gaps)
-    last.noteGradient(which, std::move(form));
+CotangentForm formOfGradient(const at::Tensor &gradient) {
+  return formOf(gradient, gradient.defined() ? c10::contiguous_strides(gradient.sizes()) : c10::DimVector());
+}
+
+/// As passes/reverse_sweep.h has it.
+ir::Attr attrOf(const CotangentForm &form) {
+  if (form.kind == CotangentForm::Kind::Undefined)
+    return ir::Attr::word("undefined");
+  if (form.kind == CotangentForm::Kind::Gaps)
+    return ir::Attr::list({ir::Attr::ints(form.strides)});
+  return ir::Attr::ints({form.order.begin(), form.order.end()});
 }
 
 /// A graph to be run through autograd.
@@ -105,10 +108,13 @@ struct Surface {
   std::vector<std::string> names; ///< of the inputs
   std::vector<size_t> positions;  ///< of those that get gradients
   std::vector<bool> isDifferentiable;
+  std::vector<c10::Device> drawsOn; ///< whose generators it draws from
 };
 
-/// The graph once more, through autograd; gradients of the tensors at its positions.
-std::vector<at::Tensor> gradientsAgain(const Surface &surface, const std::vector<ir::SymValue> &syms,
+/// The graph once more, through autograd; gradients of the tensors at its positions. What draws in the
+/// forward draws as it did then, and in the backward as it would now.
+std::vector<at::Tensor> gradientsAgain(const Surface &surface, const capture::GeneratorStates *draws,
+                                       const std::vector<ir::SymValue> &syms,
                                        const std::vector<at::Tensor> &inputs,
                                        const std::vector<at::Tensor> &cotangents) {
   const bool createGraph = c10::GradMode::is_enabled();
@@ -124,6 +130,7 @@ std::vector<at::Tensor> gradientsAgain(const Surface &surface, const std::vector
       leaves.push_back(environment[surface.names[position]] = at::alias(inputs[position]));
     runtime::InterpretOptions options;
     options.syms = syms;
+    const AsBefore generators(draws, surface.drawsOn);
     results = runtime::interpret(*surface.graph, environment, options);
   }
   for (size_t i = 0, next = 0; i < results.size(); ++i) {
@@ -231,13 +238,9 @@ ir::Attr CompiledPart::cotangentForms(const ir::Graph &functional) const {
 
 ir::Attr CompiledPart::gradientForms() const {
   std::vector<ir::Attr> forms;
-  for (const auto &[which, form] : gradients_) {
-    const bool isUndefined = form.kind == CotangentForm::Kind::Undefined;
+  for (const auto &[which, form] : gradients_)
     forms.push_back(ir::Attr::list({ir::Attr::integer(which.number),
-                                    ir::Attr::integer(static_cast<int64_t>(which.result)),
-                                    isUndefined ? ir::Attr::word("undefined")
-                                                : ir::Attr::ints({form.order.begin(), form.order.end()})}));
-  }
+                                    ir::Attr::integer(static_cast<int64_t>(which.result)), attrOf(form)}));
   return ir::Attr::list(std::move(forms));
 }
 
@@ -387,23 +390,29 @@ std::shared_ptr<SegmentNodeBackward> CompiledPart::makeNode(const Run &run) cons
   return node;
 }
 
+/// Notes how the gradients come that autograd gives inside; nothing when one came otherwise than counted on.
+/// Layouts with gaps are planned for at fixed sizes: they are strides.
 SegmentNodeBackward::Backward CompiledPart::planFor(const std::vector<ir::SymValue> &syms) const {
-  runtime::GradientWatch watch;
-  if (mayMiss_)
-    watch = [last = last_, part = number_](int64_t number, size_t result, const at::Tensor &gradient,
-                                           const std::optional<std::vector<int64_t>> &expected) {
-      noteGradient(*last, {part, number, result}, gradient);
-      return expected ? formOf(gradient, *expected) == CotangentForm{} : !gradient.defined();
-    };
-  return [executor = backward_, inputs = backwardInputs_, syms, watch = std::move(watch)](
-             const SegmentNodeBackward::Saved &saved, std::vector<at::Tensor> cotangents) {
+  return [executor = backward_, inputs = backwardInputs_, syms, mayMiss = mayMiss_, last = last_,
+          part = number_](const SegmentNodeBackward::Saved &saved, std::vector<at::Tensor> cotangents) {
     std::vector<at::Tensor> given;
     for (const BackwardInput &input : inputs)
       given.push_back(input.kind == BackwardInput::Kind::Residual ? saved.residuals.at(input.index)
                       : input.kind == BackwardInput::Kind::Input
                           ? saved.inputs.at(input.index)
                           : runtime::laidOut(cotangents.at(input.index), valuesOf(input.strides, syms)));
-    return executor->run(given, syms, watch);
+    if (!mayMiss)
+      return executor->run(given, syms);
+    bool isMissed = false;
+    const auto watch = [&](int64_t number, size_t result, const at::Tensor &gradient,
+                           const std::optional<std::vector<int64_t>> &expected) {
+      isMissed |= expected ? formOf(gradient, *expected) != CotangentForm{} : gradient.defined();
+      CotangentForm form = formOfGradient(gradient);
+      if (syms.empty() || form.kind != CotangentForm::Kind::Gaps)
+        last->noteGradient({part, number, result}, std::move(form));
+    };
+    std::vector<at::Tensor> gradients = executor->run(given, syms, watch);
+    return isMissed ? std::vector<at::Tensor>() : gradients;
   };
 }
 
@@ -411,14 +420,13 @@ SegmentNodeBackward::Backward CompiledPart::againFor(const std::vector<ir::SymVa
   std::shared_ptr<const capture::GeneratorStates> draws;
   if (!drawsOn_.empty())
     draws = std::make_shared<const capture::GeneratorStates>(drawsOn_);
-  Surface surface{surface_, names_, withGradient_, {}};
+  Surface surface{surface_, names_, withGradient_, {}, drawsOn_};
   for (const Output &output : outputs_)
     surface.isDifferentiable.push_back(output.isDifferentiable);
-  return [draws, devices = drawsOn_, surface = std::move(surface), last = last_,
-          syms](const SegmentNodeBackward::Saved &saved, std::vector<at::Tensor> cotangents) {
+  return [draws, surface = std::move(surface), last = last_, syms](const SegmentNodeBackward::Saved &saved,
+                                                                   std::vector<at::Tensor> cotangents) {
     last->countAgain();
-    const AsBefore generators(draws.get(), devices);
-    return gradientsAgain(surface, syms, saved.inputs, cotangents);
+    return gradientsAgain(surface, draws.get(), syms, saved.inputs, cotangents);
   };
 }
 

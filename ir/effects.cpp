@@ -127,6 +127,13 @@ Effects effectsOfCall(const Op &op, const OpCatalog *catalog) {
   return effects;
 }
 
+/// Neither LibTorch's nor ours.
+bool isOfOthers(const Op &op) {
+  const std::string &name = op.name;
+  return op.kind == Op::Kind::Call && !name.starts_with("aten.") && !name.starts_with("prim.") &&
+         !name.starts_with("graphopt::");
+}
+
 Effects effectsOfBody(const Block &body, const OpCatalog *catalog) {
   Effects all;
   for (const auto &op : body) {
@@ -163,7 +170,8 @@ Effects effectsOf(const Op &op, const OpCatalog *catalog) {
   case Op::Kind::Redraw:
     if (op.body())
       effects = effectsOfBody(*op.body(), catalog);
-    effects.random = false;
+    effects.random = op.kind == Op::Kind::Vjp && op.body() &&
+                     std::ranges::any_of(*op.body(), [](const auto &inner) { return isOfOthers(*inner); });
     return effects;
   case Op::Kind::Border:
     effects.hostRead = effects.ordered = true;
@@ -179,11 +187,17 @@ Effects effectsOf(const Op &op, const OpCatalog *catalog) {
   return effects;
 }
 
-std::optional<Device> redrawsOn(const Op &op) {
+std::vector<Device> redrawsOn(const Op &op) {
+  std::vector<Device> devices;
   for (const auto &inner : *op.body())
-    if (const Attr *device = inner->isCall(kSetRngState) ? inner->attr("device") : nullptr)
-      return device->kind() == Attr::Kind::Word ? parseDevice(device->text()) : std::nullopt;
-  return std::nullopt;
+    if (const Attr *attr = inner->isCall(kSetRngState) ? inner->attr("device") : nullptr)
+      if (const auto device = attr->kind() == Attr::Kind::Word ? parseDevice(attr->text()) : std::nullopt)
+        devices.push_back(*device);
+  return devices;
+}
+
+bool mayDraw(const Op &call, const OpCatalog *catalog) {
+  return call.kind == Op::Kind::Call && (effectsOf(call, catalog).random || isOfOthers(call));
 }
 
 bool isRemovable(const Op &op, const OpCatalog *catalog) {

@@ -3,7 +3,6 @@
 #include "ir/graph.h"
 #include "ir/op_catalog.h"
 
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -24,16 +23,18 @@ inline constexpr std::string_view kSetRngState = "graphopt::set_rng_state";
 
 /// Effects of one op. A row of aten.def says all about draws and host reads; without one the catalog's tags
 /// do. Writes are the union of marks, schema and row. Without a catalog an operator without a row is what its
-/// marks say. A region has the effects of its body, except writes, which stay inside; nor is a Vjp or Redraw
-/// random: generators are afterwards as they were.
+/// marks say. A region has the effects of its body, except writes, which stay inside; nor is a Redraw random:
+/// generators are afterwards as they were. A Vjp is where operators of others run, whose gradients may draw.
 Effects effectsOf(const Op &op, const OpCatalog *catalog);
 
 /// Positions among op.operands() that the op writes although its schema does not say so: batch_norm's
 /// running_mean and running_var when training. From aten.def; operands that are none are left out.
 std::vector<size_t> hiddenWrites(const Op &op);
 
-/// The device whose generator the body of a Vjp or Redraw sets; nothing when it sets none.
-std::optional<Device> redrawsOn(const Op &op);
+/// The devices whose generators the body of a Vjp or Redraw sets.
+std::vector<Device> redrawsOn(const Op &op);
+/// Whether a call may draw: by its effects, or since an operator of others need not say.
+bool mayDraw(const Op &call, const OpCatalog *catalog);
 
 /// Whether a condition of aten.def ("train p", "training?", "!output_size?", "$1m") holds for the op's
 /// attributes and operands. What is not known counts as holding.

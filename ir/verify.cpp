@@ -13,7 +13,8 @@
 //       nothing else has.
 //   S5  A yield gives one value for each result of its region, of the same type, and made in the region. That
 //   of a
-//       vjp gives three lists: outputs, as many cotangents, and one value for each result.
+//       vjp gives three lists: outputs, as many cotangents, and one value for each result. A redraw begins
+//       with graphopt::set_rng_state.
 //   S6  A return gives values and nones. Ambient states exist.
 //
 // Types (verify_types.cpp)

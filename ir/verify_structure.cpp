@@ -1,6 +1,8 @@
 // Names, definitions before uses, and the shape of regions: what every other check and the text form rely on.
 #include "ir/verifier.h"
 
+#include "ir/effects.h"
+
 #include <algorithm>
 #include <unordered_set>
 
@@ -133,6 +135,8 @@ private:
   void checkYield(const Op &region, const Op &yield, const Visible &captures) {
     if (region.kind == Op::Kind::Vjp)
       return checkVjpYield(region, yield);
+    if (region.kind == Op::Kind::Redraw && !region.body()->ops().front()->isCall(kSetRngState))
+      v_.error(region, "does not begin with {}", kSetRngState);
     if (yield.operands().size() != region.results().size()) {
       v_.error(yield, "gives {} values, but its {} has {} results", yield.operands().size(), v_.label(region),
                region.results().size());

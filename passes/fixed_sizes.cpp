@@ -94,4 +94,12 @@ ir::Type withSizes(ir::Type type, const std::vector<ir::SymValue> &values) {
   return type;
 }
 
+std::vector<ir::SymValue> usualSizes(const std::vector<ir::Sym> &syms) {
+  constexpr int64_t kUsual = 32;
+  std::vector<ir::SymValue> sizes;
+  for (const ir::Sym &sym : syms)
+    sizes.push_back({sym.name, std::clamp(kUsual, sym.range.lo, std::max(sym.range.lo, sym.range.hi))});
+  return sizes;
+}
+
 } // namespace graphopt::passes

@@ -14,4 +14,7 @@ void changeDims(ir::Graph &graph, const std::function<void(ir::Dim &)> &f);
 ir::Graph withSizes(const ir::Graph &graph, const std::vector<ir::SymValue> &values);
 ir::Type withSizes(ir::Type type, const std::vector<ir::SymValue> &values);
 
+/// Sizes to weigh by, where they are not known: some number in each sym's range.
+std::vector<ir::SymValue> usualSizes(const std::vector<ir::Sym> &syms);
+
 } // namespace graphopt::passes

@@ -334,7 +334,9 @@ Regions wantedRegions(const PassContext &context) {
 class WithoutCotangents {
 public:
   explicit WithoutCotangents(ir::Graph &graph) : graph_(graph), settings_(graph.settings) {
-    std::erase_if(graph.settings, [](const ir::NamedAttr &word) { return word.name == "cotangents"; });
+    std::erase_if(graph.settings, [](const ir::NamedAttr &word) {
+      return word.name == "cotangents" || word.name == "vjp_gradients";
+    });
   }
   ~WithoutCotangents() { graph_.settings = std::move(settings_); }
   WithoutCotangents(const WithoutCotangents &) = delete;

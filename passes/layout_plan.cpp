@@ -6,6 +6,7 @@
 #include "ir/effects.h"
 #include "ir/op_table.h"
 #include "passes/channels_last.h"
+#include "passes/fixed_sizes.h"
 #include "passes/regions.h"
 
 #include <algorithm>
@@ -67,19 +68,10 @@ bool isAnyOrderUpdate(const ir::Op &op, const ir::OpCatalog *catalog) {
   });
 }
 
-/// Sizes are weighed, not known: some number for each sym.
-std::vector<ir::SymValue> sampleOf(const std::vector<ir::Sym> &syms) {
-  constexpr int64_t kUsual = 32;
-  std::vector<ir::SymValue> sample;
-  for (const ir::Sym &sym : syms)
-    sample.push_back({sym.name, std::clamp(kUsual, sym.range.lo, std::max(sym.range.lo, sym.range.hi))});
-  return sample;
-}
-
 class Planner {
 public:
   Planner(const ir::Graph &graph, const ir::OpCatalog *catalog, const OrderFacts &facts, Regions wanted)
-      : graph_(graph), catalog_(catalog), facts_(facts), wanted_(wanted), sample_(sampleOf(graph.syms)) {}
+      : graph_(graph), catalog_(catalog), facts_(facts), wanted_(wanted), sample_(usualSizes(graph.syms)) {}
 
   LayoutPlan plan() {
     for (const auto &op : graph_.body())

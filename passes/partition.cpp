@@ -7,6 +7,7 @@
 #include "ir/effects.h"
 #include "ir/op_table.h"
 #include "ir/splice.h"
+#include "passes/fixed_sizes.h"
 #include "passes/min_cut.h"
 #include "passes/pass_list.h"
 #include "passes/redraw.h"
@@ -33,11 +34,12 @@ std::vector<bool> outputsOf(const ir::Graph &joint) {
   userError("graph @" + joint.name + " is no joint graph: make one with lower{joint=on}");
 }
 
-int64_t bytesOf(const ir::Type &type) {
+/// 0 where sizes are not known.
+int64_t bytesOf(const ir::Type &type, const std::vector<ir::SymValue> &sizes = {}) {
   if (!type.isTensor())
     return 0;
-  const ir::Dim elements = type.numel();
-  return elements.isConstant() ? elements.value() * ir::itemSize(type.dtype) : 0;
+  const std::optional<int64_t> elements = ir::evaluate(type.numel(), sizes);
+  return elements ? *elements * ir::itemSize(type.dtype) : 0;
 }
 
 bool isViewOp(const Op &op) {
@@ -49,13 +51,17 @@ bool isViewOp(const Op &op) {
 class Partitioner {
 public:
   Partitioner(const ir::Graph &joint, const ir::OpCatalog *catalog, const PartitionOptions &options)
-      : joint_(joint), catalog_(catalog), options_(options), outputs_(outputsOf(joint).size()) {}
-
-  Partitioned run() {
-    for (const auto &op : joint_.body())
+      : joint_(joint), catalog_(catalog), options_(options), outputs_(outputsOf(joint).size()),
+        sizes_(usualSizes(joint.syms)) {
+    for (const auto &op : joint.body())
       if (op->kind == Op::Kind::Writeback)
         written_.insert(op->operands()[0].value);
     splitOps();
+  }
+
+  Partitioned run() {
+    if (options_.recompute)
+      findShownSaved();
     choose();
     findRecomputed();
     Partitioned result;
@@ -74,6 +80,19 @@ private:
   }
   std::vector<ir::Operand> gradients() const {
     return returned(outputs_, joint_.returnOp()->operands().size());
+  }
+
+  /// Of what others see, what is kept when nothing runs again: autograd saves that too, and minds when it is
+  /// written before the backward. The program may write all else, and expects its gradients to be there.
+  void findShownSaved() {
+    Partitioner all(joint_, catalog_, {.recompute = false});
+    all.choose();
+    for (const ir::Operand &operand : returned(0, outputs_))
+      if (operand.isValue() && !all.kept_.contains(operand.value))
+        mayBeWritten_.insert(operand.value);
+    for (const Value *value : joint_.declarations())
+      if (!all.kept_.contains(value) && value->content.isNone() && value->contentHash.empty())
+        mayBeWritten_.insert(value);
   }
 
   // ---- which operators follow the cotangents
@@ -154,7 +173,7 @@ private:
     FlowNetwork network(nextNode_);
     for (const auto &[draw, node] : drawNodes_) {
       network.connect(kSource, node, FlowNetwork::kInfinite);
-      network.connect(node, node + 1, bytesOf(rngStateType(joint_, *draw)) + 1);
+      network.connect(node, node + 1, bytesOf(stateType(*draw)) + 1);
     }
     for (const auto &[value, node] : nodes_) {
       network.connect(node, node + 1, widthOf(*value));
@@ -180,12 +199,17 @@ private:
   }
 
   /// The value and everything that it could be computed from again.
-  void reach(const Value *value) {
-    if (!number(nodes_, value) || value->isDeclared() || !mayRunAgain(*value->def))
-      return;
-    forEachSource(*value->def, [&](const Value *operand) { reach(operand); });
-    if (mayDrawAgain(*value->def))
-      number(drawNodes_, static_cast<const Op *>(value->def));
+  void reach(const Value *from) {
+    std::vector<const Value *> open = {from};
+    while (!open.empty()) {
+      const Value *value = open.back();
+      open.pop_back();
+      if (!number(nodes_, value) || value->isDeclared() || !mayRunAgain(*value->def))
+        continue;
+      forEachSource(*value->def, [&](const Value *operand) { open.push_back(operand); });
+      if (mayDrawAgain(*value->def))
+        number(drawNodes_, static_cast<const Op *>(value->def));
+    }
   }
 
   /// Two nodes: the way in, and the way out. False: it has them.
@@ -195,10 +219,17 @@ private:
     return isNew;
   }
 
-  /// What others hold anyway costs nothing; but nothing is without cost, so that no cut is wider than needed.
-  static int64_t widthOf(const Value &value) {
-    const bool isHeld = value.isDeclared() && value.kind != Value::Kind::Input;
-    return isHeld ? 1 : bytesOf(value.type) + 1;
+  ir::Type stateType(const Op &draw) const {
+    return rngStateType(joint_, devicesOfDraws(joint_, draw).at(0));
+  }
+
+  /// What others hold anyway costs nothing, unless it has to be copied; but nothing is without cost, so that
+  /// no cut is wider than needed.
+  int64_t widthOf(const Value &value) const {
+    if (mayBeWritten_.contains(&value))
+      return FlowNetwork::kInfinite;
+    const bool isHeld = value.isDeclared() && value.kind != Value::Kind::Input && !written_.contains(&value);
+    return isHeld ? 1 : bytesOf(value.type, sizes_) + 1;
   }
 
   /// Before its draw's results.
@@ -207,7 +238,7 @@ private:
     while (joint_.find(name))
       name += "_";
     states_[&draw] = name;
-    const ir::Type type = rngStateType(joint_, draw);
+    const ir::Type type = stateType(draw);
     result.residuals.push_back(
         {name, type, bytesOf(type), joint_.states[draw.state].scope, std::string(ir::kRngState), false});
     result.bytes += bytesOf(type);
@@ -255,7 +286,8 @@ private:
   void insertStates(ir::Graph &forward) const {
     for (const auto &op : joint_.body())
       if (const auto state = states_.find(op.get()); state != states_.end())
-        insertRngState(forward, forward.find(op->result()->name)->def, state->second);
+        insertRngState(forward, forward.find(op->result()->name)->def, state->second,
+                       devicesOfDraws(joint_, *op).at(0));
   }
 
   /// A declared value that the forward writes is kept as it was before.
@@ -308,17 +340,47 @@ private:
     ir::ValueMap map;
     declareInputs(backward, result, map);
     for (const auto &op : joint_.body())
-      if (const auto state = states_.find(op.get()); state != states_.end())
-        appendRedraw(backward, *op, backward.find(state->second), map);
-      else if (again_.contains(op.get()) && isForDraws(*op))
-        map[op->result()] = appendEmpty(backward, *op);
-      else if (late_.contains(op.get()) || again_.contains(op.get()))
+      if (late_.contains(op.get())) {
+        forEachRead(*op, [&](const Value *value) { makeAgain(backward, value, map); });
         ir::copyOpWithStates(backward, backward.body(), *op, map);
+      }
+    for (const ir::Operand &operand : gradients())
+      if (operand.isValue())
+        makeAgain(backward, operand.value, map);
     std::vector<ir::Operand> operands;
     for (const ir::Operand &operand : gradients())
       operands.push_back(operand.isValue() ? ir::Operand::of(map.at(operand.value)) : ir::Operand::none());
     backward.append(backward.body(), Op::Kind::Return, "", std::move(operands));
     return backward;
+  }
+
+  /// Where it is first read, so that little of it is there at a time. Producers first.
+  void makeAgain(ir::Graph &backward, const Value *value, ir::ValueMap &map) {
+    std::vector<const Op *> open;
+    const auto want = [&](const Value *read) {
+      if (read->isResult() && again_.contains(read->def) && !map.contains(read))
+        open.push_back(read->def);
+    };
+    want(value);
+    while (!open.empty()) {
+      const Op *op = open.back();
+      const size_t known = open.size();
+      forEachSource(*op, want);
+      if (open.size() > known)
+        continue;
+      open.pop_back();
+      if (again_.erase(op) > 0)
+        runAgain(backward, *op, map);
+    }
+  }
+
+  void runAgain(ir::Graph &backward, const Op &op, ir::ValueMap &map) const {
+    if (const auto state = states_.find(&op); state != states_.end())
+      appendRedraw(backward, op, backward.find(state->second), map);
+    else if (isForDraws(op))
+      map[op.result()] = appendEmpty(backward, op);
+    else
+      ir::copyOpWithStates(backward, backward.body(), op, map);
   }
 
   void declareInputs(ir::Graph &backward, const Partitioned &result, ir::ValueMap &map) {
@@ -355,10 +417,12 @@ private:
   const ir::OpCatalog *catalog_;
   const PartitionOptions options_;
   const size_t outputs_;
-  std::unordered_set<const Op *> late_;  // follow the cotangents
-  std::unordered_set<const Op *> again_; // run a second time
-  std::vector<const Value *> needed_;    // forward values that late operators read, in order
-  ValueSet seen_, kept_, written_;       // the last: declared values with a write-back
+  std::unordered_set<const Op *> late_;   // follow the cotangents
+  std::unordered_set<const Op *> again_;  // run a second time
+  std::vector<const Value *> needed_;     // forward values that late operators read, in order
+  ValueSet seen_, kept_, written_;        // the last: declared values with a write-back
+  ValueSet mayBeWritten_;                 // by the program, before the backward
+  const std::vector<ir::SymValue> sizes_; // to weigh by
   static constexpr size_t kSource = 0, kSink = 1;
   size_t nextNode_ = 2;
   std::unordered_map<const Value *, size_t> nodes_;

@@ -24,13 +24,6 @@ bool isOfClassRandom(const Op &op) {
          (!generator || generator->isNone());
 }
 
-ir::Device deviceOf(const ir::Graph &graph, const Op &draw) {
-  for (const ir::Value *result : draw.results())
-    if (result->type.isTensor())
-      return result->type.device.value_or(graph.device);
-  return graph.device;
-}
-
 std::vector<ir::NamedAttr> deviceAttr(const ir::Device &device) {
   return {{"device", ir::Attr::word(toString(device))}};
 }
@@ -41,6 +34,8 @@ bool mayRedraw(const ir::Graph &graph, const Op &op, const ir::OpCatalog *catalo
   const ir::Effects effects = ir::effectsOf(op, catalog);
   if (!effects.random || effects.hostRead || effects.ordered || effects.writes || graph.isOpaque(op))
     return false;
+  if (devicesOfDraws(graph, op).size() != 1)
+    return false;
   if (op.kind == Op::Kind::Call)
     return isOfClassRandom(op);
   return op.kind == Op::Kind::Update && std::ranges::all_of(*op.body(), [&](const auto &inner) {
@@ -48,25 +43,41 @@ bool mayRedraw(const ir::Graph &graph, const Op &op, const ir::OpCatalog *catalo
          });
 }
 
-ir::Type rngStateType(const ir::Graph &graph, const Op &draw) {
-  ir::Type type =
-      ir::Type::tensor(ir::DType::Byte, {deviceOf(graph, draw).isCpu() ? kCpuStateBytes : kGpuStateBytes});
+std::vector<ir::Device> devicesOfDraws(const ir::Graph &graph, const Op &op) {
+  std::vector<ir::Device> devices;
+  const auto add = [&](const ir::Value *value) {
+    const ir::Device device = value->type.device.value_or(graph.device);
+    if (value->type.isTensor() && std::ranges::find(devices, device) == devices.end())
+      devices.push_back(device);
+  };
+  std::ranges::for_each(op.results(), add);
+  if (op.kind == Op::Kind::Call && !op.name.starts_with("aten.")) {
+    op.forEachValue([&](const ir::Operand &operand) { add(operand.value); });
+    if (std::ranges::find(devices, ir::Device()) == devices.end())
+      devices.emplace_back(); // the CPU: host code may flip a coin
+  }
+  return devices;
+}
+
+ir::Type rngStateType(const ir::Graph &graph, const ir::Device &device) {
+  ir::Type type = ir::Type::tensor(ir::DType::Byte, {device.isCpu() ? kCpuStateBytes : kGpuStateBytes});
   if (!graph.device.isCpu())
     type.device = ir::Device();
   return type;
 }
 
-ir::Value *insertRngState(ir::Graph &graph, Op *draw, const std::string &name) {
-  Op *state = graph.insertBefore(draw, Op::Kind::Call, std::string(ir::kRngState), {},
-                                 deviceAttr(deviceOf(graph, *draw)), {{name, rngStateType(graph, *draw)}});
+ir::Value *insertRngState(ir::Graph &graph, Op *draw, const std::string &name, const ir::Device &device) {
+  Op *state = graph.insertBefore(draw, Op::Kind::Call, std::string(ir::kRngState), {}, deviceAttr(device),
+                                 {{name, rngStateType(graph, device)}});
   state->state = draw->state;
   return state->result();
 }
 
-void appendSetRngState(ir::Graph &graph, ir::Block &body, ir::Value *state, const Op &draw) {
+void appendSetRngState(ir::Graph &graph, ir::Block &body, ir::Value *state, const ir::Device &device,
+                       const Op &draw) {
   graph
       .append(body, Op::Kind::Call, std::string(ir::kSetRngState), {ir::Operand::of(state)},
-              deviceAttr(deviceOf(graph, draw)))
+              deviceAttr(device))
       ->state = draw.state;
 }
 
@@ -74,7 +85,7 @@ void appendRedraw(ir::Graph &graph, const Op &draw, ir::Value *state, ir::ValueM
   Op *redraw = graph.append(graph.body(), Op::Kind::Redraw, "", {});
   redraw->state = draw.state;
   ir::Block &body = graph.makeBody(redraw);
-  appendSetRngState(graph, body, state, draw);
+  appendSetRngState(graph, body, state, devicesOfDraws(graph, draw).at(0), draw);
   std::vector<ir::Operand> yielded;
   if (draw.kind == Op::Kind::Call) {
     ir::copyOpWithStates(graph, body, draw, map);

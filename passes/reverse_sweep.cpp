@@ -270,15 +270,11 @@ private:
                                [](const auto &op) { return op->name.starts_with("aten.as_strided"); });
   }
 
-  /// Operators of others may draw without saying so.
   bool mayDraw(const ir::Graph &unit) const {
-    return std::ranges::any_of(unit.body(), [&](const auto &op) {
-      return op->kind == ir::Op::Kind::Call &&
-             (ir::effectsOf(*op, catalog_).random || !op->name.starts_with("aten."));
-    });
+    return std::ranges::any_of(unit.body(), [&](const auto &op) { return ir::mayDraw(*op, catalog_); });
   }
 
-  /// From the state of the generator that the operator found.
+  /// From the states of the generators that the operator found.
   void drawAgain(const Spliced &op, ir::Block &body) {
     if (!op.isOpaque)
       userError(
@@ -286,7 +282,9 @@ private:
                       "that it is made of cannot be told to draw them again",
                       op.name));
     ir::Op *draw = op.results.at(0)->def;
-    appendSetRngState(graph_, body, insertRngState(graph_, draw, draw->result()->name + ".rng"), *draw);
+    for (const ir::Device &device : devicesOfDraws(graph_, *draw))
+      appendSetRngState(graph_, body, insertRngState(graph_, draw, draw->result()->name + ".rng", device),
+                        device, *draw);
   }
 
   ir::ValueMap bodyOf(const Spliced &op, ir::Block &body) {
@@ -315,11 +313,18 @@ private:
     ir::Type type = ir::Type::tensor(of.dtype, of.sizes);
     type.device = of.device;
     std::vector<uint8_t> order;
-    if (form.isList()) {
-      for (const ir::Attr &dim : form.items())
-        order.push_back(static_cast<uint8_t>(dim.asInt()));
-      type.setStrides(ir::denseStrides(of.sizes, order));
+    if (!form.isList())
+      return type;
+    if (!form.items().empty() && form.items().front().isList()) {
+      if (form.items().front().items().size() == type.rank())
+        type.setStrides(dimsOf(form.items().front()));
+      return type;
     }
+    for (const ir::Attr &dim : form.items())
+      order.push_back(static_cast<uint8_t>(dim.asInt()));
+    if (std::ranges::all_of(order,
+                            [&](uint8_t dim) { return dim < type.rank(); })) // else of another operator
+      type.setStrides(ir::denseStrides(of.sizes, order));
     return type;
   }
 

@@ -31,8 +31,8 @@ struct LoweredForward {
   /// Of the outputs' cotangents: `as_result`, `undefined`, or their strides; as_result where there is none.
   std::vector<ir::Attr> cotangents;
   /// How gradients come that autograd itself gives: lists of the operator's position in the captured graph,
-  /// the number of the gradient among those of its vjp, and `undefined` or its dims from the outermost in
-  /// (those it is expanded along left out). All others are contiguous.
+  /// the number of the gradient among those of its vjp, and `undefined`, its dims from the outermost in
+  /// (those it is expanded along left out), or a list of its strides in a list. All others are contiguous.
   std::vector<ir::Attr> vjpGradients;
 };
 

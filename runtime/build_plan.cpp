@@ -132,7 +132,7 @@ private:
       addBody(op);
       return;
     case Op::Kind::Vjp:
-      keepingGenerators(op, [&] { addVjp(op); });
+      addVjp(op);
       return;
     case Op::Kind::Redraw:
       keepingGenerators(op, [&] { addBody(op); });
@@ -162,13 +162,16 @@ private:
       slots_[op.result(i)] = slotOf(yield->operands()[i]);
   }
 
-  /// The steps of a body after which generators are as they were.
+  /// The steps of a body that begins with states of generators, which are afterwards as they were.
   template <class F> void keepingGenerators(const Op &op, F &&addSteps) {
-    const std::optional<ir::Device> device = ir::redrawsOn(op);
-    if (device)
-      plan_.steps.emplace_back(RngStep{toString(*device)});
+    RngStep begin;
+    for (const ir::Device &device : ir::redrawsOn(op))
+      begin.devices.push_back(toString(device));
+    const bool draws = !begin.devices.empty();
+    if (draws)
+      plan_.steps.emplace_back(std::move(begin));
     addSteps();
-    if (device)
+    if (draws)
       plan_.steps.emplace_back(RngStep{});
   }
 
@@ -185,7 +188,7 @@ private:
     const std::vector<int> sources = leaves.sources;
     plan_.steps.emplace_back(std::move(leaves));
     isInVjp_ = true;
-    addBlock(*op.body());
+    keepingGenerators(op, [&] { addBlock(*op.body()); }); // the gradients draw as those of now
     isInVjp_ = false;
     gradients.outputs = slotsOf(lists[0].items);
     gradients.cotangents = slotsOf(lists[1].items);

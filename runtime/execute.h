@@ -19,9 +19,9 @@ namespace graphopt::runtime {
 /// may depend on the graph's syms, whose values each run then brings.
 Plan buildPlan(const ir::Graph &graph);
 
-/// Asked of each gradient that autograd gives inside a run and that later steps count on to lie in a certain
-/// way, or to stay away: `expected` are the strides, nothing for one to stay away. False ends the run.
-using GradientWatch = std::function<bool(int64_t number, size_t result, const at::Tensor &gradient,
+/// Told of each gradient that autograd gives inside a run and that later steps count on to lie in a certain
+/// way, or to stay away: `expected` are the strides, nothing for one to stay away.
+using GradientWatch = std::function<void(int64_t number, size_t result, const at::Tensor &gradient,
                                          const std::optional<std::vector<int64_t>> &expected)>;
 
 /// A plan made ready: handles looked up, arguments boxed once. Immutable; run() may be called from many
@@ -35,7 +35,7 @@ public:
   Executor &operator=(Executor &&) noexcept;
   const Plan &plan() const;
   /// `inputs` in the order of plan().inputs, `syms` a value for each of plan().syms. Returns the outputs in
-  /// order; nothing when `watch` ended the run. Errors of operators pass through; values are then freed and
+  /// order. Errors of operators pass through; values are then freed and
   /// nothing was committed. A gradient that lies otherwise than later steps count on is laid out anew, and
   /// one that stays away is zeros to them.
   std::vector<at::Tensor> run(const std::vector<at::Tensor> &inputs, const SymValues &syms = {},

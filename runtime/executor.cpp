@@ -34,7 +34,7 @@ struct PreparedGradients : GradientsStep {
   std::vector<ir::Attr> layouts; // `strides` as literals
 };
 struct PreparedRng {
-  std::optional<c10::Device> device; ///< nothing: ends
+  std::vector<c10::Device> devices; ///< none: ends
 };
 using PreparedStep = std::variant<PreparedCall, WritebackStep, LeavesStep, PreparedGradients, PreparedRng>;
 
@@ -60,9 +60,12 @@ bool leavesTensors(const Operator &op) {
 PreparedStep asPrepared(const Step &step, const std::vector<std::string> &syms) {
   if (const auto *leaves = std::get_if<LeavesStep>(&step))
     return *leaves;
-  if (const auto *rng = std::get_if<RngStep>(&step))
-    return PreparedRng{rng->device.empty() ? std::nullopt
-                                           : std::optional(requireDevice(*ir::parseDevice(rng->device)))};
+  if (const auto *rng = std::get_if<RngStep>(&step)) {
+    PreparedRng ready;
+    for (const std::string &device : rng->devices)
+      ready.devices.push_back(requireDevice(*ir::parseDevice(device)));
+    return ready;
+  }
   const auto *gradients = std::get_if<GradientsStep>(&step);
   if (!gradients)
     return std::get<WritebackStep>(step);
@@ -156,23 +159,21 @@ public:
   void operator()(const PreparedGradients &step) {
     std::vector<at::Tensor> gradients =
         gradientsOf(tensorsOf(step.outputs), tensorsOf(step.cotangents), tensorsOf(step.leaves));
-    for (size_t i = 0; i < gradients.size() && !isOver_; ++i) {
+    for (size_t i = 0; i < gradients.size(); ++i) {
       const auto strides = integersOf(step.layouts[i], syms_);
-      const bool isExpected =
-          step.layouts[i].isNone() || !watch_ || watch_(step.number, i, gradients[i], strides);
-      isOver_ = !isExpected;
+      if (watch_ && !step.layouts[i].isNone())
+        watch_(step.number, i, gradients[i], strides);
       if (step.results[i] != -1)
         slot(step.results[i]) =
             strides ? gradientLaidOut(gradients[i], slot(step.leaves[i]), *strides) : gradients[i];
     }
     release(step.release);
   }
-  bool isOver() const { return isOver_; }
 
   void operator()(const PreparedRng &step) {
     rng_.reset();
-    if (step.device)
-      rng_.emplace(*step.device);
+    if (!step.devices.empty())
+      rng_.emplace(step.devices);
   }
 
 private:
@@ -266,7 +267,6 @@ private:
   bool below_ = false;
   std::optional<RngScope> rng_;
   const GradientWatch &watch_;
-  bool isOver_ = false;
 };
 
 } // namespace
@@ -318,11 +318,8 @@ std::vector<at::Tensor> Executor::run(const std::vector<at::Tensor> &inputs, con
     run.slot(plan.inputs[i].slot) = inputs[i];
   for (const auto &[slot, tensor] : prepared_->constants)
     run.slot(slot) = tensor;
-  for (const PreparedStep &step : prepared_->steps) {
+  for (const PreparedStep &step : prepared_->steps)
     std::visit(run, step);
-    if (run.isOver())
-      return {};
-  }
   std::vector<at::Tensor> outputs;
   outputs.reserve(plan.outputs.size());
   for (int slot : plan.outputs)

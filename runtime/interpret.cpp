@@ -114,11 +114,11 @@ private:
       return;
     case Op::Kind::Group:
     case Op::Kind::Update:
+    case Op::Kind::Redraw:
       runBody(op);
       return;
     case Op::Kind::Vjp:
-    case Op::Kind::Redraw:
-      runKeepingGenerators(op);
+      runVjp(op);
       return;
     case Op::Kind::Border:
       refuseUntraced(op);
@@ -146,7 +146,7 @@ private:
 
   void runBody(const Op &op) {
     const Block &body = *op.body();
-    runBlock(body);
+    runKeepingGenerators(op);
     const Op *yield = body.terminator();
     if (!yield || yield->operands().size() != op.results().size())
       userError(fmt::format("the body of '{}' does not yield its {} results", op.name, op.results().size()));
@@ -160,14 +160,15 @@ private:
     define(op, std::move(results));
   }
 
+  /// A block that begins with states of generators, which are afterwards as they were.
   void runKeepingGenerators(const Op &op) {
+    std::vector<c10::Device> devices;
+    for (const ir::Device &device : ir::redrawsOn(op))
+      devices.push_back(requireDevice(device));
     std::optional<RngScope> rng;
-    if (const auto device = ir::redrawsOn(op))
-      rng.emplace(requireDevice(*device));
-    if (op.kind == Op::Kind::Vjp)
-      runVjp(op);
-    else
-      runBody(op);
+    if (!devices.empty())
+      rng.emplace(devices);
+    runBlock(*op.body());
   }
 
   /// The body runs with autograd, on leaves in the places of the values whose gradients are asked for.
@@ -176,7 +177,7 @@ private:
     std::vector<IValue> before;
     for (const Operand &operand : lists.at(2).items)
       before.push_back(std::exchange(values_[operand.value], leafOf(lookUp(*operand.value).toTensor())));
-    runBlock(*op.body());
+    runKeepingGenerators(op); // the gradients draw as those of now
     std::vector<at::Tensor> gradients =
         gradientsOf(tensorsOf(lists[0]), tensorsOf(lists[1]), tensorsOf(lists[2]));
     for (size_t i = 0; i < before.size(); ++i)

@@ -91,10 +91,9 @@ struct GradientsStep {
   std::vector<int> release;
   bool operator==(const GradientsStep &) const = default;
 };
-/// From one that begins to one that ends, draws leave the generator of `device` as it was.
+/// From one that begins to one that ends, draws leave the generators of `devices` as they were.
 struct RngStep {
-  std::string device; // empty: ends
-  std::vector<int> release = {};
+  std::vector<std::string> devices; // none: ends
   bool operator==(const RngStep &) const = default;
 };
 using Step = std::variant<CallStep, WritebackStep, LeavesStep, GradientsStep, RngStep>;

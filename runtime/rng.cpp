@@ -5,8 +5,6 @@
 #include <ATen/Context.h>
 #include <torch/library.h>
 
-#include <mutex>
-
 namespace graphopt::runtime {
 
 at::Tensor rngState(c10::Device device) {
@@ -21,7 +19,25 @@ void setRngState(const at::Tensor &state, c10::Device device) {
   generator.set_state(state);
 }
 
-RngScope::~RngScope() { setRngState(before_, device_); }
+namespace {
+
+/// Scopes nest where an operator that is run again runs others.
+std::recursive_mutex &mutexOfScopes() {
+  static std::recursive_mutex mutex;
+  return mutex;
+}
+
+} // namespace
+
+RngScope::RngScope(const std::vector<c10::Device> &devices) : lock_(mutexOfScopes()) {
+  for (c10::Device device : devices)
+    before_.emplace_back(device, rngState(device));
+}
+
+RngScope::~RngScope() {
+  for (const auto &[device, state] : before_)
+    setRngState(state, device);
+}
 
 } // namespace graphopt::runtime
 

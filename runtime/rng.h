@@ -6,6 +6,10 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include <mutex>
+#include <utility>
+#include <vector>
+
 namespace graphopt::runtime {
 
 /// The state of the device's default generator as at::Generator::get_state gives it: u8 on the CPU, 5,056
@@ -14,18 +18,19 @@ namespace graphopt::runtime {
 at::Tensor rngState(c10::Device device);
 void setRngState(const at::Tensor &state, c10::Device device);
 
-/// Draws within leave the device's default generator as it was. It belongs to the process: another thread
-/// that draws meanwhile would draw the same numbers.
+/// Draws within leave the devices' default generators as they were. Those belong to the process: scopes of
+/// several threads come one after the other, but a thread that draws without one meanwhile draws numbers that
+/// are drawn within, and takes some of them away.
 class RngScope {
 public:
-  explicit RngScope(c10::Device device) : device_(device), before_(rngState(device)) {}
+  explicit RngScope(const std::vector<c10::Device> &devices);
   ~RngScope();
   RngScope(const RngScope &) = delete;
   RngScope &operator=(const RngScope &) = delete;
 
 private:
-  const c10::Device device_;
-  const at::Tensor before_;
+  const std::unique_lock<std::recursive_mutex> lock_;
+  std::vector<std::pair<c10::Device, at::Tensor>> before_;
 };
 
 } // namespace graphopt::runtime

@@ -38,6 +38,8 @@ public:
       std::visit([&](const auto &one) { check(one); }, step);
     for (int slot : plan_.outputs)
       useOptional(slot);
+    if (isRedrawing_)
+      fail("a step begins to draw again, and none ends it");
   }
 
 private:
@@ -143,12 +145,12 @@ private:
   }
 
   void check(const RngStep &step) {
-    if (step.device.empty() != isRedrawing_)
+    if (step.devices.empty() != isRedrawing_)
       fail("a step begins to draw again, or ends it, twice");
-    isRedrawing_ = !step.device.empty();
-    if (isRedrawing_ && !ir::parseDevice(step.device))
-      fail("device '" + step.device + "' is none");
-    release(step.release);
+    isRedrawing_ = !step.devices.empty();
+    for (const std::string &device : step.devices)
+      if (!ir::parseDevice(device))
+        fail("device '" + device + "' is none");
   }
 
   const Plan &plan_;
