@@ -410,9 +410,16 @@ SegmentNodeBackward::Backward CompiledPart::planFor(const std::vector<ir::SymVal
       CotangentForm form = formOfGradient(gradient);
       if (syms.empty() || form.kind != CotangentForm::Kind::Gaps)
         last->noteGradient({part, number, result}, std::move(form));
+      return !isMissed; // from a miss on only to see how the others come
     };
-    std::vector<at::Tensor> gradients = executor->run(given, syms, watch);
-    return isMissed ? std::vector<at::Tensor>() : gradients;
+    try {
+      std::vector<at::Tensor> gradients = executor->run(given, syms, watch);
+      return isMissed ? std::vector<at::Tensor>() : gradients;
+    } catch (const std::exception &) { // a view that does not fit, say: what runs again has its own errors
+      if (!isMissed)
+        throw;
+      return std::vector<at::Tensor>();
+    }
   };
 }
 

@@ -2,6 +2,7 @@
 // is used by both.
 #include "passes/layout_plan.h"
 
+#include "ir/alias.h"
 #include "ir/dtype.h"
 #include "ir/effects.h"
 #include "ir/op_table.h"
@@ -71,7 +72,11 @@ bool isAnyOrderUpdate(const ir::Op &op, const ir::OpCatalog *catalog) {
 class Planner {
 public:
   Planner(const ir::Graph &graph, const ir::OpCatalog *catalog, const OrderFacts &facts, Regions wanted)
-      : graph_(graph), catalog_(catalog), facts_(facts), wanted_(wanted), sample_(usualSizes(graph.syms)) {}
+      : graph_(graph), catalog_(catalog), facts_(facts), wanted_(wanted), sample_(usualSizes(graph.syms)),
+        aliases_(graph) {
+    graph.returnOp()->forEachValue(
+        [&](const ir::Operand &operand) { ++timesReturned_[aliases_.base(operand.value)]; });
+  }
 
   LayoutPlan plan() {
     for (const auto &op : graph_.body())
@@ -124,7 +129,16 @@ private:
     if (isAnyOrderUpdate(op, catalog_))
       return std::ranges::all_of(overwrittenBy(op, catalog_), isLastImage) &&
              std::ranges::any_of(imagesOf(op), isLastImage);
-    return isAnyOrderCall(op, catalog_) && std::ranges::any_of(imagesOf(op), isLastImage);
+    return isAnyOrderCall(op, catalog_) && !isSharedView(op) &&
+           std::ranges::any_of(imagesOf(op), isLastImage);
+  }
+
+  /// A view of memory that is returned more than once: views are made of the one that is brought back.
+  bool isSharedView(const ir::Op &op) const {
+    return std::ranges::any_of(op.results(), [&](const ir::Value *result) {
+      const auto times = timesReturned_.find(aliases_.base(result));
+      return aliases_.isView(result) && times != timesReturned_.end() && times->second > 1;
+    });
   }
 
   void addConvolution(const ir::Op &op, const Convolution &convolution) {
@@ -228,6 +242,8 @@ private:
   const OrderFacts &facts_;
   const Regions wanted_;
   const std::vector<ir::SymValue> sample_;
+  const ir::AliasInfo aliases_;
+  std::unordered_map<const ir::Value *, int> timesReturned_; // looked up only: by where the memory begins
   std::unordered_set<const ir::Value *> last_, entering_, weighed_, overwritten_; // membership only
   std::unordered_set<const ir::Op *> isTaking_;                                   // membership only
   std::vector<const ir::Value *> changed_, entries_;

@@ -20,8 +20,9 @@ namespace graphopt::runtime {
 Plan buildPlan(const ir::Graph &graph);
 
 /// Told of each gradient that autograd gives inside a run and that later steps count on to lie in a certain
-/// way, or to stay away: `expected` are the strides, nothing for one to stay away.
-using GradientWatch = std::function<void(int64_t number, size_t result, const at::Tensor &gradient,
+/// way, or to stay away: `expected` are the strides, nothing for one to stay away. True: it is laid out so.
+/// False: later steps get it as it comes, which they may refuse; their results are the caller's risk.
+using GradientWatch = std::function<bool(int64_t number, size_t result, const at::Tensor &gradient,
                                          const std::optional<std::vector<int64_t>> &expected)>;
 
 /// A plan made ready: handles looked up, arguments boxed once. Immutable; run() may be called from many

@@ -161,11 +161,12 @@ public:
         gradientsOf(tensorsOf(step.outputs), tensorsOf(step.cotangents), tensorsOf(step.leaves));
     for (size_t i = 0; i < gradients.size(); ++i) {
       const auto strides = integersOf(step.layouts[i], syms_);
-      if (watch_ && !step.layouts[i].isNone())
-        watch_(step.number, i, gradients[i], strides);
+      const bool isWatched = watch_ && !step.layouts[i].isNone();
+      const bool isAsItComes = (isWatched && !watch_(step.number, i, gradients[i], strides)) || !strides;
+      if (strides && !gradients[i].defined())
+        gradients[i] = at::zeros_like(slot(step.leaves[i]).toTensor());
       if (step.results[i] != -1)
-        slot(step.results[i]) =
-            strides ? gradientLaidOut(gradients[i], slot(step.leaves[i]), *strides) : gradients[i];
+        slot(step.results[i]) = isAsItComes ? gradients[i] : laidOut(gradients[i], *strides);
     }
     release(step.release);
   }
@@ -177,11 +178,6 @@ public:
   }
 
 private:
-  static at::Tensor gradientLaidOut(const at::Tensor &gradient, const IValue &leaf,
-                                    const std::vector<int64_t> &strides) {
-    return laidOut(gradient.defined() ? gradient : at::zeros_like(leaf.toTensor()), strides);
-  }
-
   void release(const std::vector<int> &slots) {
     for (int index : slots)
       slot(index) = IValue();

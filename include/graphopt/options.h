@@ -55,7 +55,8 @@ struct CompileOptions {
   bool compileBackward = true;
   /// Of what a compiled backward reads, everything that is cheap to make again (views, pointwise operators,
   /// normalisations, masks of dropout from the generator's state of then) is made again instead of kept: less
-  /// memory from forward to backward, more time in the backward, the same bits.
+  /// memory from forward to backward, more time in the backward, the same bits (as long as no other thread
+  /// draws from the same generator meanwhile: docs/soundness.md).
   bool recompute = false;
   Layout layout = Layout::asIs;
   /// The graph's name in dumps and messages; empty: the class of the module.

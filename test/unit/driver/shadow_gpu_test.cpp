@@ -141,6 +141,39 @@ TEST(ShadowGpu, sizesThatChange) {
       expectManySizes(dtype, format);
 }
 
+/// Masks that the backward draws again, of dropout in several forms; the generator goes on as eager's.
+TEST(ShadowGpu, drawsAgain) {
+  if (!hasGpu())
+    GTEST_SKIP() << "no GPU";
+  for (const bool recompute : {false, true}) {
+    const auto run = [&](bool compiled) {
+      torch::manual_seed(2);
+      auto first = torch::nn::Linear(64, 256);
+      first->to(at::kCUDA);
+      const auto code = [first](const Tensor &x) mutable {
+        Tensor h = torch::dropout(torch::gelu(first(x)), 0.2, true);
+        h = torch::rrelu(h * torch::rand_like(h), 0.1, 0.3, true);
+        return torch::alpha_dropout(h, 0.1, true).square().sum();
+      };
+      auto fast = graphopt::compile(code, {.disable = !compiled, .strict = true, .recompute = recompute});
+      std::vector<Tensor> values;
+      for (int i = 0; i < 6; ++i) {
+        const Tensor x = torch::ones({32, 64}, at::kCUDA).requires_grad_();
+        const Tensor y = fast(x);
+        values.push_back(torch::rand({5}, at::kCUDA));
+        y.backward();
+        values.insert(values.end(), {y.detach(), x.grad(), torch::rand({5}, at::kCUDA)});
+      }
+      return std::pair(values, fast.explain());
+    };
+    const auto [eager, nothing] = run(false);
+    const auto [got, explanation] = run(true);
+    for (size_t i = 0; i < eager.size(); ++i)
+      ASSERT_TRUE(torch::equal(eager[i], got[i])) << "value " << i << explanation;
+    EXPECT_GE(explanation.compiledRuns, 3u) << explanation;
+  }
+}
+
 TEST(ShadowGpu, decisionsOnValues) {
   if (!hasGpu())
     GTEST_SKIP() << "no GPU";

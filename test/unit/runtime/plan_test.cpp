@@ -145,6 +145,8 @@ TEST(Plan, refusesStepsThatDrawAgainTwice) {
   Plan plan = planOf(kRedraw);
   plan.steps.emplace_back(RngStep{});
   EXPECT_THROW(Executor{plan}, Error);
+  plan.steps.back() = RngStep{{"cpu"}};
+  EXPECT_THROW(Executor{plan}, Error); // none ends it
 }
 
 /// Sizes of each run: in attributes, in a number, in the layout of a gradient.
