@@ -69,8 +69,9 @@ std::string Frame::whyDifferent(const OperatorFacts &facts, c10::DispatchKeySet 
                        c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, row.keys)));
   if (settings_.now() != segment.settings)
     return place + ": a process-wide switch (threads, determinism, precision, backends) is another";
-  return place + ": its arguments are as recorded, but no rule tells the sizes of its results (explain() names "
-                 "such operators), it writes memory that other tensors hold, or it draws after a reseeding";
+  return place +
+         ": its arguments are as recorded, but no rule tells the sizes of its results (explain() names "
+         "such operators), it writes memory that other tensors hold, or it draws after a reseeding";
 }
 
 std::string Frame::whyNoStart(const c10::OperatorHandle &op, const OperatorFacts &facts,

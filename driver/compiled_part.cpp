@@ -2,20 +2,16 @@
 // node as theirs before anybody sees them. The node's next edges are the inputs that require gradients.
 #include "driver/compiled_part.h"
 
-#include "capture/random_watch.h"
+#include "driver/run_again.h"
 #include "ir/compare.h"
 #include "ir/dim_list.h"
 #include "ir/dtype.h"
 #include "ir/effects.h"
 #include "runtime/catalog.h"
-#include "runtime/interpret.h"
 #include "runtime/vjp.h"
 
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/alias.h>
 #include <fmt/format.h>
 #include <graphopt/error.h>
-#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -45,6 +41,14 @@ bool asksAutograd(const ir::Graph &graph) {
   return std::ranges::any_of(graph.body(), [](const auto &op) { return op->kind == ir::Op::Kind::Vjp; });
 }
 
+/// The operator whose gradients a vjp asks for: behind states of generators.
+std::string operatorOf(const ir::Op &vjp) {
+  for (const auto &inner : *vjp.body())
+    if (!inner->isCall(ir::kSetRngState))
+      return inner->name;
+  return "";
+}
+
 /// Where sizes vary and a segment cannot run again, operators would be made for a guess of how autograd's own
 /// gradients lie.
 void checkLayouts(const ir::Graph &joint) {
@@ -55,7 +59,7 @@ void checkLayouts(const ir::Graph &joint) {
           userError(
               fmt::format("'{}' was not taken apart for many sizes, and others take its gradient, which "
                           "may lie in memory in any way",
-                          op->body()->ops().front()->name));
+                          operatorOf(*op)));
 }
 
 bool drawsRandomNumbers(const ir::Graph &graph) {
@@ -68,26 +72,6 @@ bool writesBack(const ir::Graph &graph) {
   return std::ranges::any_of(graph.body(),
                              [](const auto &op) { return op->kind == ir::Op::Kind::Writeback; });
 }
-
-/// Random numbers as they were drawn then; afterwards the generators go on from where they are now.
-class AsBefore {
-public:
-  AsBefore(const capture::GeneratorStates *then, const std::vector<c10::Device> &devices) {
-    if (!then)
-      return;
-    now_.emplace(devices);
-    then->restore();
-  }
-  ~AsBefore() {
-    if (now_)
-      now_->restore();
-  }
-  AsBefore(const AsBefore &) = delete;
-  AsBefore &operator=(const AsBefore &) = delete;
-
-private:
-  std::optional<capture::GeneratorStates> now_;
-};
 
 CotangentForm formOfGradient(const at::Tensor &gradient) {
   return formOf(gradient, gradient.defined() ? c10::contiguous_strides(gradient.sizes()) : c10::DimVector());
@@ -102,52 +86,6 @@ ir::Attr attrOf(const CotangentForm &form) {
   return ir::Attr::ints({form.order.begin(), form.order.end()});
 }
 
-/// A graph to be run through autograd.
-struct Surface {
-  std::shared_ptr<const ir::Graph> graph;
-  std::vector<std::string> names; ///< of the inputs
-  std::vector<size_t> positions;  ///< of those that get gradients
-  std::vector<bool> isDifferentiable;
-  std::vector<c10::Device> drawsOn; ///< whose generators it draws from
-};
-
-/// The graph once more, through autograd; gradients of the tensors at its positions. What draws in the
-/// forward draws as it did then, and in the backward as it would now.
-std::vector<at::Tensor> gradientsAgain(const Surface &surface, const capture::GeneratorStates *draws,
-                                       const std::vector<ir::SymValue> &syms,
-                                       const std::vector<at::Tensor> &inputs,
-                                       const std::vector<at::Tensor> &cotangents) {
-  const bool createGraph = c10::GradMode::is_enabled();
-  runtime::Environment environment;
-  for (size_t i = 0; i < surface.names.size(); ++i)
-    environment[surface.names[i]] = inputs[i];
-  std::vector<at::Tensor> results, roots, given, leaves;
-  {
-    c10::AutoGradMode grad(true);
-    // One input may have been made of another (a cast of a weight): each gradient is of what passes through
-    // that input here.
-    for (size_t position : surface.positions)
-      leaves.push_back(environment[surface.names[position]] = at::alias(inputs[position]));
-    runtime::InterpretOptions options;
-    options.syms = syms;
-    const AsBefore generators(draws, surface.drawsOn);
-    results = runtime::interpret(*surface.graph, environment, options);
-  }
-  for (size_t i = 0, next = 0; i < results.size(); ++i) {
-    if (!surface.isDifferentiable[i])
-      continue;
-    const at::Tensor &cotangent = cotangents.at(next++);
-    if (!cotangent.defined() || !results[i].requires_grad())
-      continue;
-    roots.push_back(results[i]);
-    given.push_back(cotangent);
-  }
-  if (roots.empty())
-    return std::vector<at::Tensor>(leaves.size());
-  return torch::autograd::grad(roots, leaves, given, /*retain_graph=*/createGraph, createGraph,
-                               /*allow_unused=*/true);
-}
-
 } // namespace
 
 CompiledPart::CompiledPart(const ir::Graph &captured, std::string name, const std::vector<uint32_t> &outputs,
@@ -157,8 +95,11 @@ CompiledPart::CompiledPart(const ir::Graph &captured, std::string name, const st
       number_(outputs.empty() ? 0 : outputs.front()) {
   for (uint32_t number : outputs)
     outputs_.push_back({number, false, key_.of(number), {}});
-  if (drawsRandomNumbers(captured))
-    drawsOn_ = {device};
+  if (drawsRandomNumbers(captured)) {
+    drawsOn_ = {c10::kCPU};
+    if (device != c10::Device(c10::kCPU))
+      drawsOn_.push_back(device);
+  }
   ir::Graph functional = captured.clone();
   if (planning.choices.layout == Layout::channelsLast)
     passes::runPipeline(functional, passes::parsePipeline("layout"), options);
@@ -427,7 +368,7 @@ SegmentNodeBackward::Backward CompiledPart::againFor(const std::vector<ir::SymVa
   std::shared_ptr<const capture::GeneratorStates> draws;
   if (!drawsOn_.empty())
     draws = std::make_shared<const capture::GeneratorStates>(drawsOn_);
-  Surface surface{surface_, names_, withGradient_, {}, drawsOn_};
+  SurfaceGraph surface{surface_, names_, withGradient_, {}, drawsOn_};
   for (const Output &output : outputs_)
     surface.isDifferentiable.push_back(output.isDifferentiable);
   return [draws, surface = std::move(surface), last = last_, syms](const SegmentNodeBackward::Saved &saved,
