@@ -77,6 +77,12 @@ CotangentForm formOfGradient(const at::Tensor &gradient) {
   return formOf(gradient, gradient.defined() ? c10::contiguous_strides(gradient.sizes()) : c10::DimVector());
 }
 
+bool isAsExpected(const at::Tensor &gradient, const std::optional<std::vector<int64_t>> &strides) {
+  if (!strides || !gradient.defined())
+    return gradient.defined() == strides.has_value();
+  return gradient.layout() == c10::kStrided && formOf(gradient, *strides) == CotangentForm{};
+}
+
 /// As passes/reverse_sweep.h has it.
 ir::Attr attrOf(const CotangentForm &form) {
   if (form.kind == CotangentForm::Kind::Undefined)
@@ -103,7 +109,7 @@ CompiledPart::CompiledPart(const ir::Graph &captured, std::string name, const st
   ir::Graph functional = captured.clone();
   if (planning.choices.layout == Layout::channelsLast)
     passes::runPipeline(functional, passes::parsePipeline("layout"), options);
-  if (!writesBack(captured)) { // without writes to memory from outside it may run again
+  if (planning.mayRunAgain && !writesBack(captured)) { // without writes to memory from outside
     surface_ = std::make_shared<const ir::Graph>(captured.clone());
     for (const auto &[which, form] : key_.gradients)
       if (which.part == number_)
@@ -347,11 +353,13 @@ SegmentNodeBackward::Backward CompiledPart::planFor(const std::vector<ir::SymVal
     bool isMissed = false;
     const auto watch = [&](int64_t number, size_t result, const at::Tensor &gradient,
                            const std::optional<std::vector<int64_t>> &expected) {
-      isMissed |= expected ? formOf(gradient, *expected) != CotangentForm{} : gradient.defined();
+      if (isAsExpected(gradient, expected))
+        return !isMissed;
+      isMissed = true; // from here on only to see how the others come
       CotangentForm form = formOfGradient(gradient);
       if (syms.empty() || form.kind != CotangentForm::Kind::Gaps)
         last->noteGradient({part, number, result}, std::move(form));
-      return !isMissed; // from a miss on only to see how the others come
+      return false;
     };
     try {
       std::vector<at::Tensor> gradients = executor->run(given, syms, watch);

@@ -29,6 +29,8 @@ struct BackwardPlanning {
   std::shared_ptr<LastBackward> last;              ///< gets what each backward is
   std::vector<capture::ThreadWord> otherAutocasts; ///< tried beside the key's
   PlanChoices choices = {};
+  bool mayRunAgain =
+      true; ///< what the part reads is as it was until the backward, as far as the segment goes
 };
 
 class CompiledPart {

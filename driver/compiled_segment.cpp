@@ -16,6 +16,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <set>
 
 namespace graphopt::driver {
 namespace {
@@ -59,6 +60,23 @@ const std::string &sourceOf(const passes::GraphPart &part, const std::string &in
   return use == part.uses.end() ? input : use->second;
 }
 
+/// Of the whole graph: values whose memory the segment writes, and views of it that parts give.
+std::set<std::string> changedBy(const std::vector<passes::GraphPart> &parts) {
+  std::set<std::string> changed;
+  const auto isChanged = [&](const passes::GraphPart &part) {
+    return [&](const ir::Value *value) { return changed.contains(sourceOf(part, value->name)); };
+  };
+  for (const passes::GraphPart &part : parts)
+    for (const ir::Value *value : part.graph.declarations())
+      if (isWrittenBack(*value))
+        changed.insert(sourceOf(part, value->name));
+  for (const passes::GraphPart &part : parts)
+    if (part.isViews && std::ranges::any_of(part.graph.declarations(), isChanged(part)))
+      for (const passes::GraphPart::Output &output : part.outputs)
+        changed.insert(output.name);
+  return changed;
+}
+
 } // namespace
 
 bool wantsGradients(const SegmentRun &run) {
@@ -93,8 +111,13 @@ CompiledSegment::CompiledSegment(const Segment &segment, const std::vector<const
   planning.otherAutocasts = otherAutocasts(segment, planning.key.autocast);
   std::vector<passes::GraphPart> parts =
       passes::partsOf(functional, resultFacts(segment, wanted), *options.pieces, options.catalog);
-  for (passes::GraphPart &part : parts)
+  const std::set<std::string> changed = changedBy(parts);
+  for (passes::GraphPart &part : parts) {
+    planning.mayRunAgain = std::ranges::none_of(part.graph.declarations(), [&](const ir::Value *value) {
+      return changed.contains(sourceOf(part, value->name));
+    });
     addPart(part, segment, wanted, versions, planning, options);
+  }
 }
 
 /// The captured graph with its kept casts as inputs, in the functional form.

@@ -32,7 +32,7 @@ Run run(const SurfaceGraph &surface, const capture::GeneratorStates *draws,
   options.syms = syms;
   std::optional<runtime::RngScope> rng; // afterwards generators go on from where they are now
   if (draws) {
-    rng.emplace(surface.drawsOn);
+    rng.emplace(surface.drawsOn, runtime::RngScope::Others::GoOn);
     draws->restore();
   }
   made.results = runtime::interpret(*surface.graph, environment, options);

@@ -4,6 +4,7 @@
 // with the choice made by a minimum cut).
 #include "passes/partition.h"
 
+#include "ir/alias.h"
 #include "ir/effects.h"
 #include "ir/op_table.h"
 #include "ir/splice.h"
@@ -39,7 +40,7 @@ int64_t bytesOf(const ir::Type &type, const std::vector<ir::SymValue> &sizes = {
   if (!type.isTensor())
     return 0;
   const std::optional<int64_t> elements = ir::evaluate(type.numel(), sizes);
-  return elements ? *elements * ir::itemSize(type.dtype) : 0;
+  return elements ? std::max<int64_t>(*elements, 0) * ir::itemSize(type.dtype) : 0;
 }
 
 bool isViewOp(const Op &op) {
@@ -87,12 +88,21 @@ private:
   void findShownSaved() {
     Partitioner all(joint_, catalog_, {.recompute = false});
     all.choose();
+    const ir::AliasInfo aliases(joint_);
+    ValueSet shown; // where their memory begins
     for (const ir::Operand &operand : returned(0, outputs_))
-      if (operand.isValue() && !all.kept_.contains(operand.value))
-        mayBeWritten_.insert(operand.value);
+      if (operand.isValue())
+        shown.insert(aliases.base(operand.value));
     for (const Value *value : joint_.declarations())
-      if (!all.kept_.contains(value) && value->content.isNone() && value->contentHash.empty())
+      if (value->content.isNone() && value->contentHash.empty())
+        shown.insert(value);
+    const auto add = [&](const Value *value) {
+      if (shown.contains(aliases.base(value)) && !all.kept_.contains(value))
         mayBeWritten_.insert(value);
+    };
+    std::ranges::for_each(joint_.declarations(), add);
+    for (const auto &op : joint_.body())
+      std::ranges::for_each(op->results(), add);
   }
 
   // ---- which operators follow the cotangents

@@ -164,7 +164,7 @@ private:
 
   /// The steps of a body that begins with states of generators, which are afterwards as they were.
   template <class F> void keepingGenerators(const Op &op, F &&addSteps) {
-    RngStep begin;
+    RngStep begin{{}, op.kind == Op::Kind::Redraw};
     for (const ir::Device &device : ir::redrawsOn(op))
       begin.devices.push_back(toString(device));
     const bool draws = !begin.devices.empty();

@@ -35,6 +35,7 @@ struct PreparedGradients : GradientsStep {
 };
 struct PreparedRng {
   std::vector<c10::Device> devices; ///< none: ends
+  bool waits = false;
 };
 using PreparedStep = std::variant<PreparedCall, WritebackStep, LeavesStep, PreparedGradients, PreparedRng>;
 
@@ -61,7 +62,7 @@ PreparedStep asPrepared(const Step &step, const std::vector<std::string> &syms) 
   if (const auto *leaves = std::get_if<LeavesStep>(&step))
     return *leaves;
   if (const auto *rng = std::get_if<RngStep>(&step)) {
-    PreparedRng ready;
+    PreparedRng ready{{}, rng->waits};
     for (const std::string &device : rng->devices)
       ready.devices.push_back(requireDevice(*ir::parseDevice(device)));
     return ready;
@@ -166,7 +167,9 @@ public:
       if (strides && !gradients[i].defined())
         gradients[i] = at::zeros_like(slot(step.leaves[i]).toTensor());
       if (step.results[i] != -1)
-        slot(step.results[i]) = isAsItComes ? gradients[i] : laidOut(gradients[i], *strides);
+        slot(step.results[i]) = isAsItComes && (!strides || reaches(gradients[i], *strides))
+                                    ? gradients[i]
+                                    : laidOut(gradients[i], *strides);
     }
     release(step.release);
   }
@@ -174,10 +177,19 @@ public:
   void operator()(const PreparedRng &step) {
     rng_.reset();
     if (!step.devices.empty())
-      rng_.emplace(step.devices);
+      rng_.emplace(step.devices, step.waits ? RngScope::Others::Wait : RngScope::Others::GoOn);
   }
 
 private:
+  /// Whether steps that were made for these strides read nothing beyond the tensor's memory.
+  static bool reaches(const at::Tensor &gradient, const std::vector<int64_t> &strides) {
+    int64_t last = 0;
+    for (int64_t dim = 0; dim < gradient.dim(); ++dim)
+      last += (gradient.size(dim) - 1) * strides[static_cast<size_t>(dim)];
+    return gradient.layout() == c10::kStrided && gradient.is_non_overlapping_and_dense() &&
+           last < gradient.numel();
+  }
+
   void release(const std::vector<int> &slots) {
     for (int index : slots)
       slot(index) = IValue();

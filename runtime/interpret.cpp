@@ -167,7 +167,7 @@ private:
       devices.push_back(requireDevice(device));
     std::optional<RngScope> rng;
     if (!devices.empty())
-      rng.emplace(devices);
+      rng.emplace(devices, op.kind == Op::Kind::Redraw ? RngScope::Others::Wait : RngScope::Others::GoOn);
     runBlock(*op.body());
   }
 

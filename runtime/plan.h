@@ -94,6 +94,7 @@ struct GradientsStep {
 /// From one that begins to one that ends, draws leave the generators of `devices` as they were.
 struct RngStep {
   std::vector<std::string> devices; // none: ends
+  bool waits = false;               // for those of other threads: all that runs within are LibTorch's draws
   bool operator==(const RngStep &) const = default;
 };
 using Step = std::variant<CallStep, WritebackStep, LeavesStep, GradientsStep, RngStep>;

@@ -159,7 +159,7 @@ Json write(const Step &step) {
             {"strides", write(gradients->strides)}, {"operator", gradients->number},
             {"release", gradients->release}};
   if (const auto *rng = std::get_if<RngStep>(&step))
-    return {{"rng", rng->devices}};
+    return {{"rng", rng->devices}, {"waits", rng->waits}};
   const CallStep &call = std::get<CallStep>(step);
   Json arguments = Json::array();
   for (const PlanArgument &argument : call.arguments)
@@ -189,7 +189,9 @@ GradientsStep readGradients(const Json &json) {
           json.at("release").get<Slots>()};
 }
 
-RngStep readRng(const Json &json) { return {json.at("rng").get<std::vector<std::string>>()}; }
+RngStep readRng(const Json &json) {
+  return {json.at("rng").get<std::vector<std::string>>(), json.at("waits").get<bool>()};
+}
 
 CallStep readCall(const Json &json) {
   CallStep call;

@@ -21,7 +21,6 @@ void setRngState(const at::Tensor &state, c10::Device device) {
 
 namespace {
 
-/// Scopes nest where an operator that is run again runs others.
 std::recursive_mutex &mutexOfScopes() {
   static std::recursive_mutex mutex;
   return mutex;
@@ -29,7 +28,9 @@ std::recursive_mutex &mutexOfScopes() {
 
 } // namespace
 
-RngScope::RngScope(const std::vector<c10::Device> &devices) : lock_(mutexOfScopes()) {
+RngScope::RngScope(const std::vector<c10::Device> &devices, Others others) {
+  if (others == Others::Wait)
+    lock_ = std::unique_lock(mutexOfScopes());
   for (c10::Device device : devices)
     before_.emplace_back(device, rngState(device));
 }

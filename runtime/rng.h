@@ -18,18 +18,20 @@ namespace graphopt::runtime {
 at::Tensor rngState(c10::Device device);
 void setRngState(const at::Tensor &state, c10::Device device);
 
-/// Draws within leave the devices' default generators as they were. Those belong to the process: scopes of
-/// several threads come one after the other, but a thread that draws without one meanwhile draws numbers that
-/// are drawn within, and takes some of them away.
+/// Draws within leave the devices' default generators as they were. Those belong to the process: a thread
+/// that draws without a scope meanwhile draws numbers that are drawn within, and takes some of them away.
 class RngScope {
 public:
-  explicit RngScope(const std::vector<c10::Device> &devices);
+  /// Scopes of several threads that Wait come one after the other. Where operators of others run within,
+  /// which may wait for another thread themselves, a scope has to GoOn.
+  enum class Others { Wait, GoOn };
+  RngScope(const std::vector<c10::Device> &devices, Others others);
   ~RngScope();
   RngScope(const RngScope &) = delete;
   RngScope &operator=(const RngScope &) = delete;
 
 private:
-  const std::unique_lock<std::recursive_mutex> lock_;
+  std::unique_lock<std::recursive_mutex> lock_;
   std::vector<std::pair<c10::Device, at::Tensor>> before_;
 };
 

@@ -352,6 +352,33 @@ TEST(Recompute, whatAutogradDoesNotSaveMayBeWrittenBeforeTheBackward) {
     EXPECT_TRUE(sameBits(eager[i], got[i])) << "value " << i;
 }
 
+/// Nor are views of such memory what it is computed from.
+TEST(Recompute, ABufferIsWrittenInTheSameCall) {
+  const auto run = [](bool compiled) {
+    const Tensor position = torch::linspace(0, 1, 4096), weight = torch::ones({4096}).requires_grad_();
+    const auto program = [position, weight](const Tensor &x) mutable {
+      const Tensor row = position.unsqueeze(0);
+      const Tensor y = row.cos() * x * weight + row.sin() * weight * 2, shown = x * weight;
+      const Tensor flat = shown.view({-1});
+      position.add_(0.5);
+      return std::tuple(y.sum() + (flat.exp() + flat.sigmoid() + flat.tanh()).sum(), shown);
+    };
+    auto fast = graphopt::compile(program, {.disable = !compiled, .strict = true, .recompute = true});
+    Tensors values;
+    for (int i = 0; i < 5; ++i) {
+      const Tensor x = torch::linspace(-1, 1, 4096).unsqueeze(0);
+      const auto [y, shown] = fast(x);
+      shown.detach().add_(1);
+      y.backward();
+      values.insert(values.end(), {y.detach(), weight.grad().clone(), position.clone()});
+    }
+    return values;
+  };
+  const Tensors eager = run(false), got = run(true);
+  for (size_t i = 0; i < eager.size(); ++i)
+    EXPECT_TRUE(sameBits(eager[i], got[i])) << "value " << i;
+}
+
 TEST(Recompute, ForManySizes) {
   const auto run = [](bool compiled) {
     torch::manual_seed(3);

@@ -145,7 +145,7 @@ TEST(Plan, refusesStepsThatDrawAgainTwice) {
   Plan plan = planOf(kRedraw);
   plan.steps.emplace_back(RngStep{});
   EXPECT_THROW(Executor{plan}, Error);
-  plan.steps.back() = RngStep{{"cpu"}};
+  plan.steps.back() = RngStep{{"cpu"}, true};
   EXPECT_THROW(Executor{plan}, Error); // none ends it
 }
 
