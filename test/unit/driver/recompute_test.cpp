@@ -89,6 +89,12 @@ struct Net : torch::nn::Module {
   }
 };
 
+void expectSameBits(const Tensors &eager, const Tensors &got) {
+  ASSERT_EQ(eager.size(), got.size());
+  for (size_t i = 0; i < eager.size(); ++i)
+    EXPECT_TRUE(sameBits(eager[i], got[i])) << "value " << i << "\n" << eager[i] << "\n" << got[i];
+}
+
 using Forward = std::function<Tensor(const Tensor &)>;
 using Program = std::function<Tensors(const Forward &forward, Net &net)>;
 
@@ -120,9 +126,7 @@ Outcome runProgram(const Program &program, bool compiled) {
 
 void expectAsEager(const Program &program) {
   const Outcome eager = runProgram(program, false), compiled = runProgram(program, true);
-  ASSERT_EQ(eager.values.size(), compiled.values.size());
-  for (size_t i = 0; i < eager.values.size(); ++i)
-    EXPECT_TRUE(sameBits(eager.values[i], compiled.values[i])) << "value " << i;
+  expectSameBits(eager.values, compiled.values);
   EXPECT_GE(compiled.explanation.compiledRuns, 1u) << compiled.explanation;
   EXPECT_EQ(compiled.explanation.backwardsAgain, 0u) << compiled.explanation;
   EXPECT_TRUE(compiled.explanation.notCompiled.empty()) << compiled.explanation;
@@ -258,9 +262,7 @@ TEST_P(DrawsInside, AnOperatorRunAgainDrawsTheSame) {
   };
   const auto [eager, nothing] = run(false);
   const auto [got, explanation] = run(true);
-  ASSERT_EQ(eager.size(), got.size());
-  for (size_t i = 0; i < eager.size(); ++i)
-    EXPECT_TRUE(sameBits(eager[i], got[i])) << "value " << i << "\n" << eager[i] << "\n" << got[i];
+  expectSameBits(eager, got);
   EXPECT_GE(explanation.compiledRuns, 1u) << explanation;
   EXPECT_TRUE(explanation.notCompiled.empty()) << explanation;
   EXPECT_FALSE(explanation.opaque.empty()) << explanation;
@@ -291,8 +293,7 @@ TEST(Recompute, aGraphOfTheGradientsDrawsTheSame) {
     return values;
   };
   const Tensors eager = run(false), got = run(true);
-  for (size_t i = 0; i < eager.size(); ++i)
-    EXPECT_TRUE(sameBits(eager[i], got[i])) << "value " << i;
+  expectSameBits(eager, got);
 }
 
 /// Each thread's masks are those that its forward drew, whoever else draws again.
@@ -348,8 +349,7 @@ TEST(Recompute, whatAutogradDoesNotSaveMayBeWrittenBeforeTheBackward) {
     return values;
   };
   const Tensors eager = run(false), got = run(true);
-  for (size_t i = 0; i < eager.size(); ++i)
-    EXPECT_TRUE(sameBits(eager[i], got[i])) << "value " << i;
+  expectSameBits(eager, got);
 }
 
 /// Nor are views of such memory what it is computed from.
@@ -375,8 +375,7 @@ TEST(Recompute, ABufferIsWrittenInTheSameCall) {
     return values;
   };
   const Tensors eager = run(false), got = run(true);
-  for (size_t i = 0; i < eager.size(); ++i)
-    EXPECT_TRUE(sameBits(eager[i], got[i])) << "value " << i;
+  expectSameBits(eager, got);
 }
 
 TEST(Recompute, ForManySizes) {
@@ -396,8 +395,7 @@ TEST(Recompute, ForManySizes) {
   };
   const auto [eager, nothing] = run(false);
   const auto [got, explanation] = run(true);
-  for (size_t i = 0; i < eager.size(); ++i)
-    EXPECT_TRUE(sameBits(eager[i], got[i])) << "value " << i;
+  expectSameBits(eager, got);
   EXPECT_GE(explanation.compiledRuns, 9u) << explanation;
 }
 
