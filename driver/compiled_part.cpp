@@ -223,8 +223,7 @@ void CompiledPart::noteOutputs(const ir::Graph &functional) {
   }
   if (!surface_ && std::ranges::count_if(outputs_, &Output::isDifferentiable) > 1)
     userError("several results with gradients leave it, and the segment writes memory from outside: with a "
-              "cotangent for "
-              "some of them it would have to run again");
+              "cotangent for some of them it would have to run again");
 }
 
 /// Expressions for many sizes are found at a few (passes/sized_pieces), and are held against the captured
